@@ -73,7 +73,7 @@ clean:  ## remove environments, builds and caches
 	@touch $@
 
 # An environment made by another tool may have no pip.
-%/.pip: pyproject.toml constraints.txt | %/bin/python
+%/.pip: pyproject.toml constraints.txt %/bin/python
 	@$*/bin/python -m pip --version >/dev/null 2>&1 || $*/bin/python -m ensurepip >/dev/null
 	$*/bin/python $(INSTALL) --upgrade pip
 	@touch $@
@@ -87,4 +87,5 @@ clean:  ## remove environments, builds and caches
 		echo "$(PYTHON) cannot make an environment:" \
 			"install its venv module (python3-venv on Debian and Ubuntu)" >&2; \
 		exit 1; }
+	@rm -f $*/bin/python*  # links to an interpreter that is gone
 	$(PYTHON) -m venv $*
