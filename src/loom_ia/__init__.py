@@ -1,0 +1,1 @@
+"""Loom-IA: an agent engine whose runs are their journal."""

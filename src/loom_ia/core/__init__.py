@@ -1,0 +1,1 @@
+"""Types, facts and decisions of a run: no input or output, no clock, no randomness."""

@@ -1,0 +1,127 @@
+"""Facts about questions to humans and what they decided."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar, Literal
+
+from loom_ia.core.events.envelope import CannotApplyError, Outcome
+from loom_ia.core.events.model import refusal
+from loom_ia.core.events.run import Principal
+from loom_ia.core.events.tool import CallFact
+from loom_ia.core.model import TextBlock, ToolResultBlock
+from loom_ia.core.state import Call, RunState
+from loom_ia.core.text import CleanText
+
+
+class ApprovalRequested(CallFact):
+    """A human must decide before this call goes on."""
+
+    type: ClassVar[str] = "approval.requested"
+    content: ClassVar[frozenset[str]] = frozenset({"arguments"})
+
+    tool: CleanText
+    arguments: dict[str, object]
+    """What the human is shown and what would leave."""
+    why: Literal["declared", "policy", "unknown", "changed"] = "declared"
+    """`unknown`: it left and nobody knows whether it acted; `changed`: the tool is no longer the
+    one that was asked about."""
+    definition: str = ""
+    """Digest of the tool's definition when the question was asked."""
+    expires_at: datetime | None = None
+    previous: str = ""
+    """Status of the call before the question, when a human has to judge a launch."""
+
+    @property
+    def outcome(self) -> Outcome:
+        return "waiting"
+
+    def evolve(self, state: RunState) -> RunState:
+        self.of(state)
+        return state.with_call(self.call_id, status="held", request=self)
+
+
+class Decided(CallFact):
+    """A human's decision; the first one recorded on a request is the one."""
+
+    by: Principal
+    on_behalf_of: CleanText = ""
+    reason: CleanText = ""
+
+    def of(self, state: RunState) -> Call:
+        call = super().of(state)
+        if call.status != "held":
+            raise CannotApplyError
+        return call
+
+
+class ApprovalGranted(Decided):
+    """The call may leave, once."""
+
+    type: ClassVar[str] = "approval.granted"
+    content: ClassVar[frozenset[str]] = frozenset({"arguments", "reason"})
+
+    arguments: dict[str, object] | None = None
+    """Corrected arguments; None when the human kept those shown."""
+
+    def evolve(self, state: RunState) -> RunState:
+        call = self.of(state)
+        arguments = call.arguments if self.arguments is None else self.arguments
+        return state.with_call(self.call_id, status="granted", arguments=arguments)
+
+
+class ApprovalRejected(Decided):
+    """The call will not leave, or will not leave again."""
+
+    type: ClassVar[str] = "approval.rejected"
+    content: ClassVar[frozenset[str]] = frozenset({"reason", "text"})
+
+    text: CleanText
+    """What the model is told."""
+
+    @property
+    def outcome(self) -> Outcome:
+        return "refused"
+
+    def evolve(self, state: RunState) -> RunState:
+        return state.settle(self.call_id, refusal(self.of(state), self.text))
+
+
+class ApprovalSettled(Decided):
+    """A human said whether a call of unknown outcome had acted."""
+
+    type: ClassVar[str] = "approval.settled"
+    content: ClassVar[frozenset[str]] = frozenset({"reason", "text"})
+
+    happened: bool
+    text: CleanText
+    """What the model is told."""
+
+    def evolve(self, state: RunState) -> RunState:
+        call = self.of(state)
+        result = ToolResultBlock(
+            call_id=call.id,
+            name=call.name,
+            content=(TextBlock(text=self.text),),
+            is_error=not self.happened,
+        )
+        return state.settle(self.call_id, result)
+
+
+class ApprovalExpired(CallFact):
+    """Nobody decided in time."""
+
+    type: ClassVar[str] = "approval.expired"
+
+    text: CleanText
+    """What the model is told."""
+
+    @property
+    def outcome(self) -> Outcome:
+        return "refused"
+
+    def evolve(self, state: RunState) -> RunState:
+        call = self.of(state)
+        if call.status != "held":
+            raise CannotApplyError
+        return state.settle(self.call_id, refusal(call, self.text))

@@ -1,0 +1,127 @@
+"""The envelope of every event, and the registry of what it may carry."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
+
+if TYPE_CHECKING:
+    from loom_ia.core.state import RunState
+
+SCHEMA_VERSION = 1
+
+Outcome = Literal["ok", "error", "unknown", "refused", "waiting"]
+
+
+class CannotApplyError(Exception):
+    """Raised by `evolve` for a fact that makes no sense in this state; the fold ignores it."""
+
+
+class Value(BaseModel):
+    """A part of a fact."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class Payload(BaseModel):
+    """What happened. A subclass is registered by being defined; journals outlive its code.
+
+    `evolve` gives the state after the fact, raises CannotApplyError when the fact cannot follow,
+    and touches nothing else.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    type: ClassVar[str] = ""
+    content: ClassVar[frozenset[str]] = frozenset()
+    """Fields hidden from a reader who may not see content."""
+    after_end: ClassVar[bool] = False
+    """True for what may still be recorded once the run has ended."""
+    registry: ClassVar[dict[str, type[Payload]]] = {}
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: object) -> None:
+        name = cls.__dict__.get("type", "")
+        if name and Payload.registry.setdefault(name, cls) is not cls:
+            msg = f"event type {name!r} is defined twice"
+            raise TypeError(msg)
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the envelope says of this fact."""
+        return "ok"
+
+    def evolve(self, state: RunState) -> RunState:
+        """State after this fact; the default changes nothing."""
+        return state
+
+
+class Foreign(Payload):
+    """An event of a type, or of a shape, that this version does not know; carried as it is."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class Event(BaseModel):
+    """A fact with its place in the journal. The JSON of this class is the journal's format."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    id: str
+    """UUIDv7, chosen by the writer before the append."""
+    seq: int
+    """Position in the session, from 1."""
+    tenant_id: str
+    session_id: str
+    run_id: str
+    position: int
+    """Position in the run, from 1."""
+    span_id: str = ""
+    """What the event is about inside the run: the run itself, a step, a call."""
+    type: str
+    status: Outcome = "ok"
+    at: datetime
+    """Store's instant, never backwards within a session."""
+    epoch: int = 0
+    """Drive that wrote it; 0 for what no driver wrote."""
+    skippable: bool = False
+    """True when a version that does not know the type may drive the run all the same."""
+    version: int = SCHEMA_VERSION
+    payload: SerializeAsAny[Payload] = Field(repr=False)
+
+    def encode(self) -> bytes:
+        """The event as one line of JSON, without the newline."""
+        return self.__pydantic_serializer__.to_json(self, exclude_defaults=True)
+
+
+class UndecodableError(ValueError):
+    """A line that is not an event."""
+
+
+def decode(line: bytes) -> Event:
+    """Event of one line of a journal.
+
+    Raises:
+        UndecodableError: not JSON, or the envelope lacks something.
+
+    """
+    try:
+        data = json.loads(line)
+        payload = data.pop("payload", {})
+        data["payload"] = _typed(str(data["type"]), payload)
+        return Event.model_validate(data)
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        raise UndecodableError(str(error)) from error
+
+
+def _typed(name: str, data: dict[str, object]) -> Payload:
+    found = Payload.registry.get(name)
+    if found is None:
+        return Foreign.model_validate(data)
+    try:
+        return found.model_validate(data)
+    except ValidationError:
+        return Foreign.model_validate(data)

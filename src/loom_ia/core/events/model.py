@@ -1,0 +1,144 @@
+"""Facts about calls of models. A model step opens with its first attempt and closes by its answer."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import ClassVar
+
+from pydantic import Field
+
+from loom_ia.core.events.envelope import CannotApplyError, Outcome, Payload
+from loom_ia.core.model import (
+    Message,
+    StopReason,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    Usage,
+)
+from loom_ia.core.state import Call, OpenStep, PendingAnswer, RunState
+
+
+class ModelCalled(Payload):
+    """A request leaves for a model; without an answer behind it, its cost is unknown."""
+
+    type: ClassVar[str] = "model.called"
+
+    step: int
+    attempt: int = 1
+    role: str = "main"
+    model: str
+    """Id of the model in the configuration."""
+    final: bool = False
+    """An answer without tools is asked: iterations or budget are spent."""
+    prefix: dict[str, str] = Field(default_factory=dict[str, str])
+    """Digests of blobs sent before the conversation (`system`, `tools`, `params`, `history`);
+    empty when they are those of the previous attempt."""
+    added: tuple[str, ...] = ()
+    """Digests of the run's messages sent for the first time."""
+
+    def evolve(self, state: RunState) -> RunState:
+        if state.started is None or state.ending is not None:
+            raise CannotApplyError
+        if self.role != "main":
+            return state.evolve(open_attempts=state.open_attempts + 1)
+        return state.evolve(
+            step=self.step,
+            open_step=OpenStep(self.step, "model", final=self.final, attempts=self.attempt),
+            open_attempts=state.open_attempts + 1,
+            prefix=self.prefix or state.prefix,
+            told=(0 if self.prefix else state.told) + len(self.added),
+            finalized=state.finalized or self.final,
+        )
+
+
+class ModelFailed(Payload):
+    """An attempt ended without an answer; what it showed is void."""
+
+    type: ClassVar[str] = "model.failed"
+    content: ClassVar[frozenset[str]] = frozenset({"detail"})
+
+    step: int
+    attempt: int = 1
+    role: str = "main"
+    model: str = ""
+    code: str
+    detail: str = ""
+    usage: Usage | None = None
+    """What the provider announced before it failed; None: unknown."""
+    cost: Decimal | None = None
+    ms: float = 0
+
+    @property
+    def outcome(self) -> Outcome:
+        return "error"
+
+    def evolve(self, state: RunState) -> RunState:
+        return spend(state, self.usage, self.cost)
+
+
+class ModelResponded(Payload):
+    """A model answered: a text, or calls."""
+
+    type: ClassVar[str] = "model.responded"
+    content: ClassVar[frozenset[str]] = frozenset({"message", "not_executed"})
+
+    step: int
+    role: str = "main"
+    model: str = ""
+    """Name of the model that served."""
+    message: Message
+    stop: StopReason = "end"
+    not_executed: str = ""
+    """What the model is told of the calls of a last answer; they never run."""
+    usage: Usage | None = None
+    """None when the provider gave none: the cost is unknown, not zero."""
+    cost: Decimal | None = None
+    """Dollars; None when the model has no price or the usage is unknown."""
+    ms: float = 0
+
+    def evolve(self, state: RunState) -> RunState:
+        step = state.open_step
+        if self.role != "main":
+            return spend(state, self.usage, self.cost)
+        if step is None or step.kind != "model" or state.ending is not None:
+            raise CannotApplyError
+        calls = self.message.calls
+        after = spend(state, self.usage, self.cost).evolve(
+            open_step=None, turns=state.turns + 1, messages=state.messages.add(self.message)
+        )
+        if step.final or not calls:
+            return self._answered(after, final=step.final)
+        ids = state.ids
+        for call in calls:
+            ids = ids.add(call.id)
+        return after.evolve(ids=ids, calls=tuple(_asked(c, n) for n, c in enumerate(calls)))
+
+    def _answered(self, state: RunState, *, final: bool) -> RunState:
+        answer = PendingAnswer(self.message.text, final=final)
+        if not self.message.calls:
+            return state.evolve(answer=answer)
+        results = tuple(refusal(c, self.not_executed) for c in self.message.calls)
+        told = Message(role="tool", blocks=results)
+        return state.evolve(answer=answer, messages=state.messages.add(told))
+
+
+def _asked(block: ToolCallBlock, index: int) -> Call:
+    return Call(block.id, index, block.name, block.arguments, malformed=block.malformed)
+
+
+def refusal(call: ToolCallBlock | Call, text: str) -> ToolResultBlock:
+    """Error result of a call that did not run."""
+    return ToolResultBlock(
+        call_id=call.id, name=call.name, content=(TextBlock(text=text),), is_error=True
+    )
+
+
+def spend(state: RunState, usage: Usage | None, cost: Decimal | None) -> RunState:
+    """State after one model call that is no longer open, its tokens and dollars counted."""
+    return state.evolve(
+        open_attempts=max(state.open_attempts - 1, 0),
+        usage=state.usage if usage is None else state.usage + usage,
+        cost=state.cost if cost is None else state.cost + cost,
+        unpriced=state.unpriced + (cost is None),
+    )

@@ -1,0 +1,125 @@
+"""Facts about what code and judges said of an answer, and about budgets."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from loom_ia.core.events.envelope import CannotApplyError, Outcome, Payload
+from loom_ia.core.events.model import refusal
+from loom_ia.core.model import Message
+from loom_ia.core.state import RunState
+from loom_ia.core.text import CleanText
+
+
+class Verdict(Payload):
+    """What one check said of one text."""
+
+    check: str
+    subject: str
+    """Digest of the text that was judged."""
+    accepted: bool
+    diagnosis: CleanText = ""
+    """What the author of the text is told when it is refused."""
+
+    @property
+    def outcome(self) -> Outcome:
+        return "ok" if self.accepted else "refused"
+
+    def evolve(self, state: RunState) -> RunState:
+        answer = state.answer
+        if answer is None or answer.subject != self.subject or answer.refused_by is not None:
+            return state
+        if self.accepted:
+            passed = answer.passed | {self.check}
+            return state.evolve(answer=answer.evolve(passed=passed))
+        refused = answer.evolve(refused_by=self.check, diagnosis=self.diagnosis)
+        return state.evolve(answer=refused)
+
+
+class GuardChecked(Verdict):
+    """A contract or an output policy judged a text."""
+
+    type: ClassVar[str] = "guard.checked"
+    content: ClassVar[frozenset[str]] = frozenset({"diagnosis"})
+
+
+class JudgeEvaluated(Verdict):
+    """A judge noted a text, or was skipped and why."""
+
+    type: ClassVar[str] = "judge.evaluated"
+    content: ClassVar[frozenset[str]] = frozenset({"diagnosis"})
+
+    scores: dict[str, float] = Field(default_factory=dict[str, float])
+    """Score of each criterion, from 0 to 1."""
+    skipped: str = ""
+    """Why the judge did not run; empty when it did."""
+
+
+class AnswerRefused(Payload):
+    """A refused answer is set aside and its author told why."""
+
+    type: ClassVar[str] = "answer.refused"
+    content: ClassVar[frozenset[str]] = frozenset({"message", "not_executed"})
+
+    message: Message
+    """What the model is told."""
+    not_executed: CleanText = ""
+    """What it is told of calls of the refused answer."""
+
+    @property
+    def outcome(self) -> Outcome:
+        return "refused"
+
+    def evolve(self, state: RunState) -> RunState:
+        if state.answer is None:
+            raise CannotApplyError
+        results = tuple(c.result or refusal(c, self.not_executed) for c in state.calls)
+        told = (Message(role="tool", blocks=results),) if results else ()
+        return state.evolve(
+            answer=None,
+            calls=(),
+            open_step=None,
+            repairs=state.repairs + 1,
+            messages=state.messages.add(*told, self.message),
+        )
+
+
+class PolicyDecided(Payload):
+    """A policy decided something other than to go on."""
+
+    type: ClassVar[str] = "policy.decided"
+    content: ClassVar[frozenset[str]] = frozenset({"reason"})
+
+    policy: str
+    point: str
+    decision: Literal["replace", "repair", "deny", "pause", "stop", "fail"]
+    call_id: str = ""
+    reason: CleanText = ""
+
+    @property
+    def outcome(self) -> Outcome:
+        return "refused" if self.decision in {"deny", "fail", "stop"} else "ok"
+
+
+class BudgetExceeded(Payload):
+    """A limit was reached; under `stop` the run gives its last answer."""
+
+    type: ClassVar[str] = "budget.exceeded"
+
+    scope: Literal["run", "session", "tenant"]
+    limit: str
+    """Key of the configuration, `max_cost` for instance."""
+    ceiling: Decimal
+    spent: Decimal
+    stop: bool = True
+
+    @property
+    def outcome(self) -> Outcome:
+        return "refused"
+
+    def evolve(self, state: RunState) -> RunState:
+        return state.evolve(exhausted=self.limit) if self.stop else state
+

@@ -1,0 +1,214 @@
+"""Facts about tool calls. From `tool.called` on, the effect of a call may exist."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from loom_ia.core.events.envelope import CannotApplyError, Outcome, Payload
+from loom_ia.core.events.model import refusal
+from loom_ia.core.model import ContentBlock, Message, TextBlock, ToolResultBlock
+from loom_ia.core.state import Call, OpenStep, RunState
+from loom_ia.core.text import CleanText
+
+UnknownReason = Literal["timeout", "cancelled", "crash", "lease_lost", "exception"]
+
+
+class StepOpened(Payload):
+    """A batch of tools begins; the calls are those of the last answer."""
+
+    type: ClassVar[str] = "step.opened"
+
+    step: int
+
+    def evolve(self, state: RunState) -> RunState:
+        if not state.calls or state.open_step is not None:
+            raise CannotApplyError
+        return state.evolve(step=self.step, open_step=OpenStep(self.step, "tools"))
+
+
+class StepClosed(Payload):
+    """Every call of the batch has its result; the model may be told."""
+
+    type: ClassVar[str] = "step.closed"
+
+    step: int
+
+    def evolve(self, state: RunState) -> RunState:
+        results = tuple(c.result for c in state.calls if c.result is not None)
+        if not results or len(results) != len(state.calls):
+            raise CannotApplyError
+        told = Message(role="tool", blocks=results)
+        return state.evolve(open_step=None, calls=(), messages=state.messages.add(told))
+
+
+class CallFact(Payload):
+    """A fact about one call of the open turn."""
+
+    call_id: str
+
+    def of(self, state: RunState) -> Call:
+        """The call, if it can still change.
+
+        Raises:
+            CannotApplyError: unknown, or already settled.
+
+        """
+        call = state.call(self.call_id)
+        if call is None or call.status == "settled" or state.ending is not None:
+            raise CannotApplyError
+        return call
+
+
+class ToolCalled(CallFact):
+    """The call leaves; written before it does."""
+
+    type: ClassVar[str] = "tool.called"
+    content: ClassVar[frozenset[str]] = frozenset({"arguments"})
+
+    launch: int = 1
+    """1, then 2 when one more launch was allowed or the tool is repeatable."""
+    arguments: dict[str, object] | None = None
+    """What leaves, when a policy or a human changed what the model asked."""
+
+    def evolve(self, state: RunState) -> RunState:
+        self.of(state)
+        state = state.evolve(launches=state.launches + 1)
+        return state.with_call(self.call_id, status="started", launches=self.launch)
+
+
+class ToolCompleted(CallFact):
+    """The tool answered: a result, or an error of which it says that it did not act."""
+
+    type: ClassVar[str] = "tool.completed"
+    content: ClassVar[frozenset[str]] = frozenset({"blocks"})
+
+    blocks: tuple[ContentBlock, ...] = ()
+    is_error: bool = False
+    ms: float = 0
+
+    @property
+    def outcome(self) -> Outcome:
+        return "error" if self.is_error else "ok"
+
+    def evolve(self, state: RunState) -> RunState:
+        return state.settle(self.call_id, self.result(self.of(state)))
+
+    def result(self, call: Call) -> ToolResultBlock:
+        """What the model is told."""
+        return ToolResultBlock(
+            call_id=call.id, name=call.name, content=self.blocks, is_error=self.is_error
+        )
+
+
+class ToolReported(ToolCompleted):
+    """An outcome that came late: its driver had lost the run, or the run had ended.
+
+    It settles an unknown outcome and never reopens a run.
+    """
+
+    type: ClassVar[str] = "tool.reported"
+    after_end: ClassVar[bool] = True
+
+    def evolve(self, state: RunState) -> RunState:
+        call = state.call(self.call_id)
+        if call is None or call.status not in {"started", "unknown", "held"}:
+            raise CannotApplyError
+        return state.settle(self.call_id, self.result(call))
+
+
+class ToolRefused(CallFact):
+    """The call was answered without being launched."""
+
+    type: ClassVar[str] = "tool.refused"
+    content: ClassVar[frozenset[str]] = frozenset({"text"})
+
+    code: str
+    """`arguments`, `unknown_tool`, `policy`, `limit`, `malformed`, …"""
+    text: CleanText
+    """What the model is told."""
+
+    @property
+    def outcome(self) -> Outcome:
+        return "refused"
+
+    def evolve(self, state: RunState) -> RunState:
+        return state.settle(self.call_id, refusal(self.of(state), self.text))
+
+
+class ToolUnknown(CallFact):
+    """The call left and nobody knows whether it acted."""
+
+    type: ClassVar[str] = "tool.unknown"
+    content: ClassVar[frozenset[str]] = frozenset({"detail"})
+
+    reason: UnknownReason
+    detail: CleanText = ""
+    still_running: bool = False
+    """True when the work did not stop when it was asked to."""
+    ms: float = 0
+
+    @property
+    def outcome(self) -> Outcome:
+        return "unknown"
+
+    def evolve(self, state: RunState) -> RunState:
+        if self.of(state).status != "started":
+            raise CannotApplyError
+        return state.with_call(self.call_id, status="unknown")
+
+
+class ToolSettled(CallFact):
+    """The tool's own read-only check said whether an unknown call had acted."""
+
+    type: ClassVar[str] = "tool.settled"
+    content: ClassVar[frozenset[str]] = frozenset({"evidence"})
+
+    sent: bool | None
+    """None when the check could not tell."""
+    evidence: CleanText = ""
+
+    def evolve(self, state: RunState) -> RunState:
+        call = self.of(state)
+        if call.status != "unknown" and call.status != "started":
+            raise CannotApplyError
+        if self.sent is None:
+            return state.with_call(self.call_id, status="unknown", settle_tried=True)
+        if not self.sent:
+            return state.with_call(self.call_id, status="granted", settle_tried=True)
+        result = ToolResultBlock(
+            call_id=call.id, name=call.name, content=(TextBlock(text=self.evidence),)
+        )
+        return state.settle(self.call_id, result)
+
+
+class ToolAbandoned(CallFact):
+    """The model is told that the outcome is unknown; nobody will launch the call again."""
+
+    type: ClassVar[str] = "tool.abandoned"
+
+    text: CleanText
+    """What the model is told."""
+
+    @property
+    def outcome(self) -> Outcome:
+        return "unknown"
+
+    def evolve(self, state: RunState) -> RunState:
+        call = self.of(state)
+        if call.status not in {"unknown", "started"}:
+            raise CannotApplyError
+        return state.settle(self.call_id, refusal(call, self.text))
+
+
+class ChildWaiting(CallFact):
+    """The sub-agent of this call waits for a human."""
+
+    type: ClassVar[str] = "child.waiting"
+
+    @property
+    def outcome(self) -> Outcome:
+        return "waiting"
+
+    def evolve(self, state: RunState) -> RunState:
+        self.of(state)
+        return state.with_call(self.call_id, status="waiting")

@@ -1,0 +1,126 @@
+"""Typed blocks and messages, independent of any provider."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from loom_ia.core.text import CleanJson, CleanText, clean
+
+
+class Block(BaseModel):
+    """What a message is made of; each class has its own `type`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class TextBlock(Block):
+    """Plain text."""
+
+    type: Literal["text"] = "text"
+    text: CleanText
+    altered: bool = False
+    """True when the source held characters that no store keeps; they are U+FFFD here."""
+
+    @classmethod
+    def of(cls, raw: str) -> TextBlock:
+        """Block of a text that may hold anything; it is cleaned and marked when it had to be."""
+        safe = clean(raw)
+        return cls(text=safe) if safe == raw else cls(text=safe, altered=True)
+
+
+class ImageBlock(Block):
+    """An image kept outside the journal."""
+
+    type: Literal["image"] = "image"
+    uri: str
+    """`artifact://<tenant>/<session>/<digest>.<ext>`."""
+    media_type: str
+    name: CleanText = ""
+
+
+class FileBlock(Block):
+    """A file kept outside the journal."""
+
+    type: Literal["file"] = "file"
+    uri: str
+    media_type: str
+    name: CleanText = ""
+
+
+class ToolCallBlock(Block):
+    """A call that the model asks for."""
+
+    type: Literal["tool_call"] = "tool_call"
+    id: str
+    """Unique in the run; the provider's own id where it is usable."""
+    name: CleanText
+    arguments: CleanJson = Field(default_factory=dict[str, object])
+    malformed: CleanText | None = None
+    """What the model wrote instead of a JSON object; such a call never runs."""
+    provider_id: CleanText | None = None
+    """The provider's id when `id` had to differ from it."""
+
+
+class ReasoningBlock(Block):
+    """What the model thought, in neutral form; never shown, never in a session's history."""
+
+    type: Literal["reasoning"] = "reasoning"
+    text: CleanText = ""
+    provider: str = ""
+    opaque: str = ""
+    """Signature or encrypted content that this provider wants back inside a tool loop."""
+
+
+ContentBlock = Annotated[TextBlock | ImageBlock | FileBlock, Field(discriminator="type")]
+
+
+class ToolResultBlock(Block):
+    """What a call gave, as the model is told."""
+
+    type: Literal["tool_result"] = "tool_result"
+    call_id: str
+    name: CleanText
+    content: tuple[ContentBlock, ...] = ()
+    is_error: bool = False
+
+
+AnyBlock = Annotated[
+    TextBlock | ImageBlock | FileBlock | ToolCallBlock | ToolResultBlock | ReasoningBlock,
+    Field(discriminator="type"),
+]
+
+Role = Literal["user", "assistant", "tool"]
+Mark = Literal["accepted", "refused"]
+
+
+class Message(BaseModel):
+    """One turn of a conversation; `mark` lets the session's history be a filter."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    role: Role
+    blocks: tuple[AnyBlock, ...]
+    mark: Mark = "accepted"
+
+    @property
+    def text(self) -> str:
+        """Its text blocks, joined."""
+        return text_of(self.blocks)
+
+    @property
+    def calls(self) -> tuple[ToolCallBlock, ...]:
+        """The tool calls it asks for, in order."""
+        return tuple(b for b in self.blocks if isinstance(b, ToolCallBlock))
+
+
+def text_of(blocks: Iterable[Block]) -> str:
+    """Text of the text blocks, joined; other blocks are left out."""
+    return "".join(b.text for b in blocks if isinstance(b, TextBlock))
+
+
+def user(text: str, *files: ImageBlock | FileBlock) -> Message:
+    """Message of the user: a text and what is attached to it."""
+    return Message(role="user", blocks=(TextBlock.of(text), *files))

@@ -1,0 +1,55 @@
+"""Pieces of a model's answer as they arrive; they are shown, never journaled."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from loom_ia.core.model.blocks import Message
+from loom_ia.core.model.spec import StopReason
+from loom_ia.core.model.usage import Usage
+
+
+class Chunk(BaseModel):
+    """A piece of a stream."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class TextDelta(Chunk):
+    """More text of the answer."""
+
+    type: Literal["text"] = "text"
+    text: str
+    run_id: str = ""
+
+
+class ReasoningDelta(Chunk):
+    """More of what the model thinks."""
+
+    type: Literal["reasoning"] = "reasoning"
+    text: str
+    run_id: str = ""
+
+
+class Discard(Chunk):
+    """What this attempt showed so far is void; another attempt follows, or none."""
+
+    type: Literal["discard"] = "discard"
+    run_id: str = ""
+
+
+class Answer(Chunk):
+    """Last piece: the whole answer. A stream that ends without one was cut."""
+
+    type: Literal["answer"] = "answer"
+    message: Message
+    stop: StopReason
+    usage: Usage | None = None
+    """None when the provider gave nothing usable: the cost is unknown."""
+    model: str = ""
+    """Model that served, when the provider says so."""
+
+
+ModelChunk = TextDelta | ReasoningDelta | Answer

@@ -1,0 +1,199 @@
+"""A run as its journal tells it. Nothing here is stored: it is folded again whenever it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Literal
+
+from loom_ia.core.model import Message, ToolResultBlock, Usage
+from loom_ia.core.vec import Ranked, Vec
+
+if TYPE_CHECKING:
+    from loom_ia.core.events.approval import ApprovalRequested
+    from loom_ia.core.events.run import CancelRequested, RunStarted
+
+Status = Literal[
+    "ready_for_model",
+    "awaiting_tools",
+    "waiting_child",
+    "paused",
+    "finalizing",
+    "completed",
+    "failed",
+    "cancelled",
+]
+ENDED: frozenset[Status] = frozenset({"completed", "failed", "cancelled"})
+
+CallStatus = Literal["asked", "held", "granted", "started", "unknown", "waiting", "settled"]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool call of the open turn."""
+
+    id: str
+    index: int
+    name: str
+    arguments: Mapping[str, object]
+    malformed: str | None = None
+    status: CallStatus = "asked"
+    epoch: int = 0
+    """Epoch under which it last left, or under which its child last waited."""
+    launches: int = 0
+    request: ApprovalRequested | None = None
+    """The question a human was last asked about it."""
+    settle_tried: bool = False
+    result: ToolResultBlock | None = None
+
+    def evolve(self, **changes: object) -> Call:
+        """This call with other values."""
+        new = object.__new__(Call)
+        new.__dict__.update(self.__dict__, **changes)
+        return new
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStep:
+    """A step that has begun and not ended."""
+
+    number: int
+    kind: Literal["model", "tools"]
+    final: bool = False
+    attempts: int = 0
+
+
+@dataclass(frozen=True)
+class PendingAnswer:
+    """An answer that has not left yet."""
+
+    text: str
+    final: bool = False
+    terminal: str | None = None
+    """Id of the terminal call that produced it."""
+    passed: frozenset[str] = frozenset()
+    """Checks that accepted it, or were skipped."""
+    refused_by: str | None = None
+    diagnosis: str = ""
+
+    def evolve(self, **changes: object) -> PendingAnswer:
+        """This answer with other values."""
+        new = object.__new__(PendingAnswer)
+        new.__dict__.update(self.__dict__, **changes)
+        return new
+
+    @property
+    def subject(self) -> str:
+        """Digest of what checks judge; their verdicts hold for this text only."""
+        return blake2b(self.text.encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended."""
+
+    status: Status
+    text: str = ""
+    verified: bool = True
+    code: str = ""
+    params: Mapping[str, object] = field(default_factory=dict[str, object])
+    resumable: bool = False
+
+
+@dataclass(frozen=True)
+class RunState:
+    """Projection of one run; `status` is read from the facts."""
+
+    run_id: str = ""
+    tenant_id: str = ""
+    session_id: str = ""
+    position: int = 0
+    """Events of the run so far, those that were ignored included."""
+    ignored: int = 0
+    """Events that could not apply: they count, and change nothing else."""
+    foreign: str | None = None
+    """Type of an event that this version does not know and may not skip."""
+    damaged: bool = False
+    at: datetime | None = None
+    """Store's instant of the last event."""
+    started: RunStarted | None = None
+    messages: Vec[Message] = field(default_factory=Vec[Message])
+    turns: int = 0
+    step: int = 0
+    open_step: OpenStep | None = None
+    calls: tuple[Call, ...] = ()
+    launches: int = 0
+    answer: PendingAnswer | None = None
+    repairs: int = 0
+    exhausted: str | None = None
+    """Budget that was exceeded under `stop`."""
+    finalized: bool = False
+    cancel: CancelRequested | None = None
+    ending: Ending | None = None
+    epoch: int = 0
+    crashes: int = 0
+    """Crashes of the present step since the start or the last resumption."""
+    crash_step: int = -1
+    driven: timedelta = timedelta()
+    """Driving time since the start or the last resumption."""
+    driven_at: datetime | None = None
+    usage: Usage = field(default_factory=Usage)
+    cost: Decimal = Decimal(0)
+    unpriced: int = 0
+    """Model calls whose cost is unknown; lost calls are among them."""
+    open_attempts: int = 0
+    ids: Ranked[str] = field(default_factory=Ranked[str])
+    """Call ids already used in the run."""
+    prefix: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Digests of what the last attempt sent before the conversation."""
+    told: int = 0
+    """Messages of the run whose digest an attempt has recorded."""
+
+    def evolve(self, **changes: object) -> RunState:
+        """This state with other values; the cost does not depend on what the run did before."""
+        new = object.__new__(RunState)
+        new.__dict__.update(self.__dict__, **changes)
+        return new
+
+    def call(self, call_id: str) -> Call | None:
+        """Call of the open turn with this id."""
+        for call in self.calls:
+            if call.id == call_id:
+                return call
+        return None
+
+    def with_call(self, call_id: str, **changes: object) -> RunState:
+        """This state with other values of one call."""
+        calls = tuple(c.evolve(**changes) if c.id == call_id else c for c in self.calls)
+        return self.evolve(calls=calls)
+
+    def settle(self, call_id: str, result: ToolResultBlock) -> RunState:
+        """This state with one call answered."""
+        return self.with_call(call_id, status="settled", result=result)
+
+    @property
+    def status(self) -> Status:
+        """The seed's eight states."""
+        if self.ending is not None:
+            return self.ending.status
+        if self.calls:
+            return self._status_of_calls()
+        if self.exhausted is not None or (self.open_step is not None and self.open_step.final):
+            return "finalizing"
+        return "ready_for_model"
+
+    def _status_of_calls(self) -> Status:
+        left = {call.status for call in self.calls} - {"settled"}
+        if left == {"held"}:
+            return "paused"
+        if left and left <= {"held", "waiting"}:
+            return "waiting_child"
+        return "awaiting_tools"
+
+    @property
+    def cost_known(self) -> Decimal | None:
+        """Dollars spent, or None when a part is unknown."""
+        return None if self.unpriced or self.open_attempts else self.cost
