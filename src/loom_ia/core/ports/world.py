@@ -1,0 +1,103 @@
+"""What the core asks of models, tools, clocks and identifiers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from loom_ia.core.errors import Kind, LoomError
+from loom_ia.core.model import ContentBlock, ModelChunk, ModelRequest, ToolSpec
+
+SideEffects = Literal["none", "reversible", "irreversible"]
+Approval = Literal["never", "always", "policy"]
+OnUnknown = Literal["error", "pause"]
+
+
+class Clock(Protocol):
+    """Time of this process. Instants come from the store; this one measures durations."""
+
+    def monotonic(self) -> float:
+        """Seconds since some moment; time while the machine sleeps counts where it can."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...
+
+
+class Ids(Protocol):
+    """New identifiers."""
+
+    def new(self) -> str:
+        """A UUIDv7 in its usual spelling, larger than those before it."""
+        ...
+
+
+class ModelError(LoomError):
+    """A model gave no answer. Adapters raise this class only."""
+
+    kind = Kind.UNAVAILABLE
+    template = "model {model}: {reason}"
+
+
+class Model(Protocol):
+    """A model of one provider. An answer is a stream put together."""
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelChunk]:
+        """Pieces of the answer; the last one is the `Answer`.
+
+        Raises:
+            ModelError: while iterating.
+
+        """
+        ...
+
+
+class ToolError(Exception):
+    """Raised by a tool that did not act: its message goes to the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a tool may know of its call."""
+
+    tenant_id: str
+    session_id: str
+    run_id: str
+    call_id: str
+    idempotency_key: str
+    """The same for every launch of this call, unlike any other call."""
+    fence: int
+    """Epoch of the drive: an outside system that keeps the highest one seen can refuse the others."""
+    caller: Mapping[str, object] = field(default_factory=dict[str, object])
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """What a tool gave."""
+
+    blocks: tuple[ContentBlock, ...]
+
+
+class InvalidArgumentsError(Exception):
+    """Arguments that do not fit the schema; the message goes to the model."""
+
+
+Launch = Callable[[ToolContext], Awaitable[ToolOutput]]
+
+
+class Tool(Protocol):
+    """A tool ready to be called."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    def bind(self, arguments: Mapping[str, object]) -> Launch:
+        """What will run once the intent is written; nothing has run when this returns.
+
+        Raises:
+            InvalidArgumentsError: the arguments do not fit the schema.
+
+        """
+        ...

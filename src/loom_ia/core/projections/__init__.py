@@ -1,0 +1,1 @@
+"""Views folded from events: the run index, the trace, the history of a session."""
