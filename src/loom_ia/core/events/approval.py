@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from loom_ia.core.events.envelope import CannotApplyError, Outcome
 from loom_ia.core.events.model import refusal
 from loom_ia.core.events.run import Principal
 from loom_ia.core.events.tool import CallFact
 from loom_ia.core.model import TextBlock, ToolResultBlock
+from loom_ia.core.omit import EMPTY, NONE
 from loom_ia.core.state import Call, RunState
 from loom_ia.core.text import CleanText
 
@@ -26,10 +27,10 @@ class ApprovalRequested(CallFact):
     why: Literal["declared", "policy", "unknown", "changed"] = "declared"
     """`unknown`: it left and nobody knows whether it acted; `changed`: the tool is no longer the
     one that was asked about."""
-    definition: str = ""
+    definition: Annotated[str, EMPTY] = ""
     """Digest of the tool's definition when the question was asked."""
-    expires_at: datetime | None = None
-    previous: str = ""
+    expires_at: Annotated[datetime | None, NONE] = None
+    previous: Annotated[str, EMPTY] = ""
     """Status of the call before the question, when a human has to judge a launch."""
 
     @property
@@ -45,8 +46,8 @@ class Decided(CallFact):
     """A human's decision; the first one recorded on a request is the one."""
 
     by: Principal
-    on_behalf_of: CleanText = ""
-    reason: CleanText = ""
+    on_behalf_of: Annotated[CleanText, EMPTY] = ""
+    reason: Annotated[CleanText, EMPTY] = ""
 
     def of(self, state: RunState) -> Call:
         call = super().of(state)
@@ -61,7 +62,7 @@ class ApprovalGranted(Decided):
     type: ClassVar[str] = "approval.granted"
     content: ClassVar[frozenset[str]] = frozenset({"arguments", "reason"})
 
-    arguments: dict[str, object] | None = None
+    arguments: Annotated[dict[str, object] | None, NONE] = None
     """Corrected arguments; None when the human kept those shown."""
 
     def evolve(self, state: RunState) -> RunState:

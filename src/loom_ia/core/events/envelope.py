@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import Annotated, TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
+
+from loom_ia.core.omit import EMPTY
 
 if TYPE_CHECKING:
     from loom_ia.core.state import RunState
@@ -14,6 +16,14 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 
 Outcome = Literal["ok", "error", "unknown", "refused", "waiting"]
+
+
+def _is_ok(status: object) -> bool:
+    return status == "ok"
+
+
+def _is_present(version: object) -> bool:
+    return version == SCHEMA_VERSION
 
 
 class CannotApplyError(Exception):
@@ -40,13 +50,11 @@ class Payload(BaseModel):
     """Fields hidden from a reader who may not see content."""
     after_end: ClassVar[bool] = False
     """True for what may still be recorded once the run has ended."""
-    registry: ClassVar[dict[str, type[Payload]]] = {}
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: object) -> None:
-        name = cls.__dict__.get("type", "")
-        if name and Payload.registry.setdefault(name, cls) is not cls:
-            msg = f"event type {name!r} is defined twice"
+        if cls.type and TYPES.setdefault(cls.type, cls) is not cls:
+            msg = f"event type {cls.type!r} is defined twice"
             raise TypeError(msg)
 
     @property
@@ -57,6 +65,10 @@ class Payload(BaseModel):
     def evolve(self, state: RunState) -> RunState:
         """State after this fact; the default changes nothing."""
         return state
+
+
+TYPES: dict[str, type[Payload]] = {}
+"""Class of each event type. Schema, listing, masking and docs iterate over it."""
 
 
 class Foreign(Payload):
@@ -79,22 +91,22 @@ class Event(BaseModel):
     run_id: str
     position: int
     """Position in the run, from 1."""
-    span_id: str = ""
+    span_id: Annotated[str, EMPTY] = ""
     """What the event is about inside the run: the run itself, a step, a call."""
     type: str
-    status: Outcome = "ok"
+    status: Annotated[Outcome, Field(exclude_if=_is_ok)] = "ok"
     at: datetime
     """Store's instant, never backwards within a session."""
-    epoch: int = 0
+    epoch: Annotated[int, EMPTY] = 0
     """Drive that wrote it; 0 for what no driver wrote."""
-    skippable: bool = False
+    skippable: Annotated[bool, EMPTY] = False
     """True when a version that does not know the type may drive the run all the same."""
-    version: int = SCHEMA_VERSION
+    version: Annotated[int, Field(exclude_if=_is_present)] = SCHEMA_VERSION
     payload: SerializeAsAny[Payload] = Field(repr=False)
 
     def encode(self) -> bytes:
         """The event as one line of JSON, without the newline."""
-        return self.__pydantic_serializer__.to_json(self, exclude_defaults=True)
+        return self.__pydantic_serializer__.to_json(self)
 
 
 class UndecodableError(ValueError):
@@ -118,7 +130,7 @@ def decode(line: bytes) -> Event:
 
 
 def _typed(name: str, data: dict[str, object]) -> Payload:
-    found = Payload.registry.get(name)
+    found = TYPES.get(name)
     if found is None:
         return Foreign.model_validate(data)
     try:

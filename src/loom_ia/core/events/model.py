@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -16,6 +16,7 @@ from loom_ia.core.model import (
     ToolResultBlock,
     Usage,
 )
+from loom_ia.core.omit import EMPTY, NONE
 from loom_ia.core.state import Call, OpenStep, PendingAnswer, RunState
 
 
@@ -29,12 +30,12 @@ class ModelCalled(Payload):
     role: str = "main"
     model: str
     """Id of the model in the configuration."""
-    final: bool = False
+    final: Annotated[bool, EMPTY] = False
     """An answer without tools is asked: iterations or budget are spent."""
-    prefix: dict[str, str] = Field(default_factory=dict[str, str])
+    prefix: Annotated[dict[str, str], EMPTY] = Field(default_factory=dict[str, str])
     """Digests of blobs sent before the conversation (`system`, `tools`, `params`, `history`);
     empty when they are those of the previous attempt."""
-    added: tuple[str, ...] = ()
+    added: Annotated[tuple[str, ...], EMPTY] = ()
     """Digests of the run's messages sent for the first time."""
 
     def evolve(self, state: RunState) -> RunState:
@@ -61,13 +62,13 @@ class ModelFailed(Payload):
     step: int
     attempt: int = 1
     role: str = "main"
-    model: str = ""
+    model: Annotated[str, EMPTY] = ""
     code: str
-    detail: str = ""
-    usage: Usage | None = None
+    detail: Annotated[str, EMPTY] = ""
+    usage: Annotated[Usage | None, NONE] = None
     """What the provider announced before it failed; None: unknown."""
-    cost: Decimal | None = None
-    ms: float = 0
+    cost: Annotated[Decimal | None, NONE] = None
+    ms: Annotated[float, EMPTY] = 0
 
     @property
     def outcome(self) -> Outcome:
@@ -85,17 +86,17 @@ class ModelResponded(Payload):
 
     step: int
     role: str = "main"
-    model: str = ""
+    model: Annotated[str, EMPTY] = ""
     """Name of the model that served."""
     message: Message
     stop: StopReason = "end"
-    not_executed: str = ""
+    not_executed: Annotated[str, EMPTY] = ""
     """What the model is told of the calls of a last answer; they never run."""
-    usage: Usage | None = None
+    usage: Annotated[Usage | None, NONE] = None
     """None when the provider gave none: the cost is unknown, not zero."""
-    cost: Decimal | None = None
+    cost: Annotated[Decimal | None, NONE] = None
     """Dollars; None when the model has no price or the usage is unknown."""
-    ms: float = 0
+    ms: Annotated[float, EMPTY] = 0
 
     def evolve(self, state: RunState) -> RunState:
         step = state.open_step

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from loom_ia.core.events.envelope import CannotApplyError, Outcome, Payload
 from loom_ia.core.events.model import refusal
 from loom_ia.core.model import Message
+from loom_ia.core.omit import EMPTY
 from loom_ia.core.state import RunState
 from loom_ia.core.text import CleanText
 
@@ -21,7 +22,7 @@ class Verdict(Payload):
     subject: str
     """Digest of the text that was judged."""
     accepted: bool
-    diagnosis: CleanText = ""
+    diagnosis: Annotated[CleanText, EMPTY] = ""
     """What the author of the text is told when it is refused."""
 
     @property
@@ -52,9 +53,9 @@ class JudgeEvaluated(Verdict):
     type: ClassVar[str] = "judge.evaluated"
     content: ClassVar[frozenset[str]] = frozenset({"diagnosis"})
 
-    scores: dict[str, float] = Field(default_factory=dict[str, float])
+    scores: Annotated[dict[str, float], EMPTY] = Field(default_factory=dict[str, float])
     """Score of each criterion, from 0 to 1."""
-    skipped: str = ""
+    skipped: Annotated[str, EMPTY] = ""
     """Why the judge did not run; empty when it did."""
 
 
@@ -66,7 +67,7 @@ class AnswerRefused(Payload):
 
     message: Message
     """What the model is told."""
-    not_executed: CleanText = ""
+    not_executed: Annotated[CleanText, EMPTY] = ""
     """What it is told of calls of the refused answer."""
 
     @property
@@ -96,8 +97,8 @@ class PolicyDecided(Payload):
     policy: str
     point: str
     decision: Literal["replace", "repair", "deny", "pause", "stop", "fail"]
-    call_id: str = ""
-    reason: CleanText = ""
+    call_id: Annotated[str, EMPTY] = ""
+    reason: Annotated[CleanText, EMPTY] = ""
 
     @property
     def outcome(self) -> Outcome:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import Annotated, TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
 from loom_ia.core.events.envelope import CannotApplyError, Outcome, Payload, Value
 from loom_ia.core.model import Message
+from loom_ia.core.omit import EMPTY, NONE
 from loom_ia.core.state import Ending, RunState
 from loom_ia.core.text import CleanText
 
@@ -28,9 +29,9 @@ class CallerOptions(Value):
     """What the caller asked for beside the message."""
 
     judges: Literal["auto", "force", "skip"] = "auto"
-    context: dict[str, object] = Field(default_factory=dict[str, object])
+    context: Annotated[dict[str, object], EMPTY] = Field(default_factory=dict[str, object])
     """Metadata of the caller, for roles that declare `caller_context`."""
-    approver: bool = False
+    approver: Annotated[bool, EMPTY] = False
     """True when the caller brought an inline approver."""
 
 
@@ -47,11 +48,11 @@ class RunStarted(Payload):
     """What the model is told is in this language, for the whole run."""
     ordinal: int = 1
     """Place of the run among those of its session, from 1."""
-    root_id: str = ""
+    root_id: Annotated[str, EMPTY] = ""
     """Root of the run tree; empty for a root."""
-    parent_call: str = ""
+    parent_call: Annotated[str, EMPTY] = ""
     """Call of the parent run that started this one; empty for a root."""
-    options: CallerOptions = Field(default_factory=CallerOptions)
+    options: Annotated[CallerOptions, EMPTY] = Field(default_factory=CallerOptions)
 
     def evolve(self, state: RunState) -> RunState:
         if state.started is not None:
@@ -64,9 +65,9 @@ class RunClaimed(Payload):
 
     type: ClassVar[str] = "run.claimed"
 
-    crashed: bool = False
+    crashed: Annotated[bool, EMPTY] = False
     """True when the previous lease had been neither released nor ended: its driver died."""
-    holder: CleanText = ""
+    holder: Annotated[CleanText, EMPTY] = ""
 
     def evolve(self, state: RunState) -> RunState:
         if not self.crashed:
@@ -112,7 +113,7 @@ class CancelRequested(Payload):
     content: ClassVar[frozenset[str]] = frozenset({"reason"})
 
     by: Principal
-    reason: CleanText = ""
+    reason: Annotated[CleanText, EMPTY] = ""
 
     def evolve(self, state: RunState) -> RunState:
         return state if state.cancel is not None else state.evolve(cancel=self)
@@ -124,7 +125,7 @@ class RunCompleted(Payload):
     type: ClassVar[str] = "run.completed"
     content: ClassVar[frozenset[str]] = frozenset({"text"})
 
-    text: CleanText | None = None
+    text: Annotated[CleanText | None, NONE] = None
     """The answer, when it is not the text of the last message."""
     verified: bool = True
     """False when a check refused it and the configuration lets it leave marked."""
@@ -141,8 +142,8 @@ class RunFailed(Payload):
 
     code: str
     """Code of the error class whose sentence explains it."""
-    params: dict[str, object] = Field(default_factory=dict[str, object])
-    resumable: bool = False
+    params: Annotated[dict[str, object], EMPTY] = Field(default_factory=dict[str, object])
+    resumable: Annotated[bool, EMPTY] = False
 
     @property
     def outcome(self) -> Outcome:
@@ -160,7 +161,7 @@ class RunCancelled(Payload):
 
     type: ClassVar[str] = "run.cancelled"
 
-    still_running: tuple[str, ...] = ()
+    still_running: Annotated[tuple[str, ...], EMPTY] = ()
     """Calls that did not stop in time; what they do is no longer waited for."""
 
     def evolve(self, state: RunState) -> RunState:
@@ -173,8 +174,8 @@ class LineQuarantined(Payload):
     type: ClassVar[str] = "journal.quarantined"
     after_end: ClassVar[bool] = True
 
-    reason: CleanText = ""
-    file: CleanText = ""
+    reason: Annotated[CleanText, EMPTY] = ""
+    file: Annotated[CleanText, EMPTY] = ""
 
     def evolve(self, state: RunState) -> RunState:
         if not state.calls:

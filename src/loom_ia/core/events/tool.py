@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from loom_ia.core.events.envelope import CannotApplyError, Outcome, Payload
 from loom_ia.core.events.model import refusal
 from loom_ia.core.model import ContentBlock, Message, TextBlock, ToolResultBlock
+from loom_ia.core.omit import EMPTY, NONE
 from loom_ia.core.state import Call, OpenStep, RunState
 from loom_ia.core.text import CleanText
 
@@ -67,7 +68,7 @@ class ToolCalled(CallFact):
 
     launch: int = 1
     """1, then 2 when one more launch was allowed or the tool is repeatable."""
-    arguments: dict[str, object] | None = None
+    arguments: Annotated[dict[str, object] | None, NONE] = None
     """What leaves, when a policy or a human changed what the model asked."""
 
     def evolve(self, state: RunState) -> RunState:
@@ -82,9 +83,9 @@ class ToolCompleted(CallFact):
     type: ClassVar[str] = "tool.completed"
     content: ClassVar[frozenset[str]] = frozenset({"blocks"})
 
-    blocks: tuple[ContentBlock, ...] = ()
-    is_error: bool = False
-    ms: float = 0
+    blocks: Annotated[tuple[ContentBlock, ...], EMPTY] = ()
+    is_error: Annotated[bool, EMPTY] = False
+    ms: Annotated[float, EMPTY] = 0
 
     @property
     def outcome(self) -> Outcome:
@@ -142,10 +143,10 @@ class ToolUnknown(CallFact):
     content: ClassVar[frozenset[str]] = frozenset({"detail"})
 
     reason: UnknownReason
-    detail: CleanText = ""
-    still_running: bool = False
+    detail: Annotated[CleanText, EMPTY] = ""
+    still_running: Annotated[bool, EMPTY] = False
     """True when the work did not stop when it was asked to."""
-    ms: float = 0
+    ms: Annotated[float, EMPTY] = 0
 
     @property
     def outcome(self) -> Outcome:
@@ -165,7 +166,7 @@ class ToolSettled(CallFact):
 
     sent: bool | None
     """None when the check could not tell."""
-    evidence: CleanText = ""
+    evidence: Annotated[CleanText, EMPTY] = ""
 
     def evolve(self, state: RunState) -> RunState:
         call = self.of(state)

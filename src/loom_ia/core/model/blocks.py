@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from loom_ia.core.omit import EMPTY, NONE
 from loom_ia.core.text import CleanJson, CleanText, clean
 
 
@@ -21,7 +22,7 @@ class TextBlock(Block):
 
     type: Literal["text"] = "text"
     text: CleanText
-    altered: bool = False
+    altered: Annotated[bool, EMPTY] = False
     """True when the source held characters that no store keeps; they are U+FFFD here."""
 
     @classmethod
@@ -38,7 +39,7 @@ class ImageBlock(Block):
     uri: str
     """`artifact://<tenant>/<session>/<digest>.<ext>`."""
     media_type: str
-    name: CleanText = ""
+    name: Annotated[CleanText, EMPTY] = ""
 
 
 class FileBlock(Block):
@@ -47,7 +48,7 @@ class FileBlock(Block):
     type: Literal["file"] = "file"
     uri: str
     media_type: str
-    name: CleanText = ""
+    name: Annotated[CleanText, EMPTY] = ""
 
 
 class ToolCallBlock(Block):
@@ -57,10 +58,10 @@ class ToolCallBlock(Block):
     id: str
     """Unique in the run; the provider's own id where it is usable."""
     name: CleanText
-    arguments: CleanJson = Field(default_factory=dict[str, object])
-    malformed: CleanText | None = None
+    arguments: Annotated[CleanJson, EMPTY] = Field(default_factory=dict[str, object])
+    malformed: Annotated[CleanText | None, NONE] = None
     """What the model wrote instead of a JSON object; such a call never runs."""
-    provider_id: CleanText | None = None
+    provider_id: Annotated[CleanText | None, NONE] = None
     """The provider's id when `id` had to differ from it."""
 
 
@@ -68,9 +69,9 @@ class ReasoningBlock(Block):
     """What the model thought, in neutral form; never shown, never in a session's history."""
 
     type: Literal["reasoning"] = "reasoning"
-    text: CleanText = ""
-    provider: str = ""
-    opaque: str = ""
+    text: Annotated[CleanText, EMPTY] = ""
+    provider: Annotated[str, EMPTY] = ""
+    opaque: Annotated[str, EMPTY] = ""
     """Signature or encrypted content that this provider wants back inside a tool loop."""
 
 
@@ -83,8 +84,8 @@ class ToolResultBlock(Block):
     type: Literal["tool_result"] = "tool_result"
     call_id: str
     name: CleanText
-    content: tuple[ContentBlock, ...] = ()
-    is_error: bool = False
+    content: Annotated[tuple[ContentBlock, ...], EMPTY] = ()
+    is_error: Annotated[bool, EMPTY] = False
 
 
 AnyBlock = Annotated[

@@ -7,6 +7,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from loom_ia.core.omit import EMPTY
+
 MILLION = Decimal(1_000_000)
 
 
@@ -24,12 +26,12 @@ class Usage(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
-    input: int = Field(default=0, ge=0)
-    output: int = Field(default=0, ge=0)
-    cache_read: int = Field(default=0, ge=0)
-    cache_write: int = Field(default=0, ge=0)
-    reasoning: int = Field(default=0, ge=0)
-    estimated: bool = False
+    input: Annotated[int, EMPTY] = Field(default=0, ge=0)
+    output: Annotated[int, EMPTY] = Field(default=0, ge=0)
+    cache_read: Annotated[int, EMPTY] = Field(default=0, ge=0)
+    cache_write: Annotated[int, EMPTY] = Field(default=0, ge=0)
+    reasoning: Annotated[int, EMPTY] = Field(default=0, ge=0)
+    estimated: Annotated[bool, EMPTY] = False
     """True when the provider gave nothing usable and these are an estimate."""
 
     def __add__(self, other: Usage) -> Usage:
