@@ -1,0 +1,76 @@
+"""What a person writes of an agent: its model, its prompt, its tools."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from loom_ia.core.ports import Approval, OnUnknown, SideEffects
+
+_STRICT = ConfigDict(
+    frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True
+)
+
+
+class MainRole(BaseModel):
+    """The model that drives the loop, and its system prompt."""
+
+    model_config = _STRICT
+
+    model: str = Field(min_length=1)
+    """Id of one of the `models` of the configuration."""
+    system: str | None = None
+    """System prompt, written here."""
+    system_file: str | None = Field(default=None, min_length=1)
+    """System prompt, as a file of `prompts_dir`."""
+
+    @model_validator(mode="after")
+    def _one_prompt(self) -> Self:
+        if self.system is not None and self.system_file is not None:
+            code = "two_prompts"
+            raise PydanticCustomError(
+                code, "both 'system' and 'system_file' are given; keep one of them"
+            )
+        return self
+
+
+class PythonTool(BaseModel):
+    """A Python function given to an agent; what is declared here wins over the decorator."""
+
+    model_config = _STRICT
+
+    python: str = Field(min_length=1)
+    """Registered name, or `module:attribute`."""
+    alias: str | None = Field(default=None, pattern="^[a-zA-Z0-9_-]{1,64}$")
+    """Name that the model sees instead of the function's."""
+    side_effects: SideEffects | None = None
+    """What a call changes outside: decides what may be launched again after a crash."""
+    approval: Approval | None = None
+    """Whether a human decides before the call."""
+    idempotent: bool | None = None
+    """The tool may be launched again without harm."""
+    on_unknown: OnUnknown | None = None
+    """What becomes of a call of which nobody knows whether it acted."""
+    timeout: float | None = Field(default=None, gt=0)
+    """Seconds that one call may take."""
+
+
+class AgentSpec(BaseModel):
+    """An agent: what drives it, what it may call, where it stops."""
+
+    model_config = _STRICT
+
+    name: str
+    """Lower-case letters, digits, `-` and `_`, at most 63."""
+    description: str = ""
+    """What it is for, as other agents and clients read it."""
+    main: MainRole
+    """The model that drives it."""
+    max_iterations: int = Field(default=10, ge=1)
+    """Turns of the loop; at the bound the agent must answer without tools."""
+    tools: tuple[PythonTool, ...] = Field(default=(), strict=False)
+    """What the model may call."""
+    timeout: float | None = Field(default=None, gt=0)
+    """Seconds of driving time of a run, all its resumptions together."""

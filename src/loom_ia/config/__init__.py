@@ -1,0 +1,27 @@
+"""The configuration: read, checked, every problem told with its place."""
+
+from __future__ import annotations
+
+from loom_ia.config.errors import ConfigError, Issue, Place
+from loom_ia.config.model import (
+    AttachmentsSection,
+    ExecutionSection,
+    LoggingSection,
+    LoomConfig,
+    StorageBackend,
+    StorageSection,
+    TelemetrySection,
+)
+
+__all__ = (
+    "AttachmentsSection",
+    "ConfigError",
+    "ExecutionSection",
+    "Issue",
+    "LoggingSection",
+    "LoomConfig",
+    "Place",
+    "StorageBackend",
+    "StorageSection",
+    "TelemetrySection",
+)

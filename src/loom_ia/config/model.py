@@ -1,0 +1,121 @@
+"""The configuration as models: what `loom.yaml` holds, or what Python code builds."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from loom_ia.agents.spec import AgentSpec
+from loom_ia.core.model import ModelSpec
+
+_STRICT = ConfigDict(
+    frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True
+)
+
+ProfileName = Literal["dev", "prod"]
+MEBIBYTE = 1024 * 1024
+
+
+class StorageBackend(BaseModel):
+    """A store by its name; its other settings belong to the backend."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True, defer_build=True)
+
+    backend: str = Field(min_length=1)
+    """Name of the backend."""
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """What is written beside `backend`, not yet checked."""
+        return dict(self.__pydantic_extra__ or {})
+
+
+class StorageSection(BaseModel):
+    """Where runs and files are kept."""
+
+    model_config = _STRICT
+
+    events: StorageBackend = StorageBackend.model_construct(backend="memory")
+    """The journal."""
+    artifacts: StorageBackend | None = None
+    """Files; without it they follow the journal."""
+
+
+class AttachmentsSection(BaseModel):
+    """Limits of the files given with a request."""
+
+    model_config = _STRICT
+
+    max_bytes: int = Field(default=5 * MEBIBYTE, ge=1)
+    """Size of one file."""
+    max_files: int = Field(default=10, ge=0)
+    """Files of one request."""
+
+
+class ExecutionSection(BaseModel):
+    """Delays and limits of every run."""
+
+    model_config = _STRICT
+
+    lease: float = Field(default=60.0, ge=1)
+    """Seconds during which a driver holds a run without renewing."""
+    tool_timeout: float = Field(default=30.0, gt=0)
+    """Seconds that a tool call may take, unless the tool says otherwise."""
+    parallel_calls: int = Field(default=16, ge=1)
+    """Tool calls of one turn that run at the same time."""
+    attachments: AttachmentsSection = Field(default_factory=AttachmentsSection)
+    """Limits of the files given with a request."""
+
+
+class LoggingSection(BaseModel):
+    """Technical logs, apart from the journal."""
+
+    model_config = _STRICT
+
+    level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = "INFO"
+    """In INFO, one line for each call of a model or a tool."""
+    format: Literal["console", "json"] = "console"
+    """One readable line, or one JSON object."""
+
+
+class TelemetrySection(BaseModel):
+    """What is told of what happens."""
+
+    model_config = _STRICT
+
+    logging: LoggingSection = Field(default_factory=LoggingSection)
+    """Technical logs."""
+
+
+class LoomConfig(BaseModel):
+    """Configuration of Loom-IA."""
+
+    model_config = _STRICT
+
+    version: Literal[1]
+    """Version of this format."""
+    profile: ProfileName | None = None
+    """Active profile, unless --profile or LOOM_PROFILE names another."""
+    imports: tuple[str, ...] = Field(default=(), strict=False)
+    """Python modules loaded at the start: those beside this file, or installed ones."""
+    agents_dir: str = Field(default="agents/", min_length=1)
+    """Folder of the agents, one file each."""
+    prompts_dir: str = Field(default="prompts/", min_length=1)
+    """Folder of the prompts."""
+    language: Literal["fr", "en"] = "fr"
+    """Language of what Loom-IA itself tells the models."""
+    models: tuple[ModelSpec, ...] = Field(default=(), strict=False)
+    """Models that agents may name."""
+    agents: tuple[AgentSpec, ...] = Field(default=(), strict=False)
+    """Agents written here rather than in files."""
+    storage: StorageSection = Field(default_factory=StorageSection)
+    """Where runs and files are kept."""
+    execution: ExecutionSection = Field(default_factory=ExecutionSection)
+    """Delays and limits of every run."""
+    telemetry: TelemetrySection = Field(default_factory=TelemetrySection)
+    """What is told of what happens."""
+    profiles: dict[ProfileName, dict[str, object]] = Field(
+        default_factory=dict[ProfileName, dict[str, object]]
+    )
+    """What each profile changes of the other keys; lists are replaced, not joined."""
