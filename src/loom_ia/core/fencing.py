@@ -18,7 +18,11 @@ from loom_ia.core.projections.index import RunEntry
 
 
 def judge(
-    write: Append, entry: RunEntry | None, root: RunEntry | None, others: Iterable[RunEntry], now: datetime
+    write: Append,
+    entry: RunEntry | None,
+    root: RunEntry | None,
+    others: Iterable[RunEntry],
+    now: datetime,
 ) -> None:
     """Refuse a write by raising; return for one that may be made.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, TypeGuard
 
 from pydantic import BeforeValidator
 
@@ -72,13 +72,19 @@ def clean_json(value: object) -> object:
     """JSON value with every string cleaned, keys included."""
     if isinstance(value, str):
         return clean(value)
-    if isinstance(value, Mapping):
-        pairs: Mapping[object, object] = value
-        return {clean(str(key)): clean_json(item) for key, item in pairs.items()}
-    if isinstance(value, list | tuple):
-        items: list[object] | tuple[object, ...] = value
-        return [clean_json(item) for item in items]
+    if _is_mapping(value):
+        return {clean(str(key)): clean_json(item) for key, item in value.items()}
+    if _is_sequence(value):
+        return [clean_json(item) for item in value]
     return value
+
+
+def _is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
+    return isinstance(value, Mapping)
+
+
+def _is_sequence(value: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(value, list | tuple)
 
 
 def _clean_if_text(value: object) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Generic, TypeVar, overload
+from typing import Generic, TypeGuard, TypeVar, overload
 
 T = TypeVar("T")
 
@@ -24,11 +24,9 @@ class Vec(Sequence[T], Generic[T]):
 
     def add(self, *items: T) -> Vec[T]:
         """This sequence with `items` behind it."""
-        if self._size != len(self._items):
-            grown = Vec(islice(self._items, self._size))
-        else:
-            grown = Vec[T].__new__(Vec)
-            grown._items = self._items
+        shared = self._size == len(self._items)
+        grown: Vec[T] = object.__new__(type(self))
+        grown._items = self._items if shared else self._items[: self._size]
         grown._items.extend(items)
         grown._size = self._size + len(items)
         return grown
@@ -53,9 +51,10 @@ class Vec(Sequence[T], Generic[T]):
         return islice(iter(self._items), self._size)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vec) and list(self) == list(other)
+        return _is_vec(other) and list(self) == list(other)
 
-    __hash__ = None  # type: ignore[assignment]  # compared by value, never a key
+    def __hash__(self) -> int:
+        return hash(tuple(self))
 
     def __repr__(self) -> str:
         return f"Vec({list(self)!r})"
@@ -74,7 +73,7 @@ class Ranked(Generic[T]):
         """This set with `item`."""
         if item in self:
             return self
-        grown = Ranked[T].__new__(Ranked)
+        grown: Ranked[T] = object.__new__(type(self))
         if self._size == len(self._ranks):
             grown._ranks = self._ranks
         else:
@@ -91,12 +90,18 @@ class Ranked(Generic[T]):
         return self._size
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Ranked):
-            return NotImplemented
-        known: Ranked[T] = other
-        return len(self) == len(known) and all(key in known for key in self)
+        return _is_ranked(other) and set(self) == set(other)
 
     def __iter__(self) -> Iterator[T]:
         return (key for key, rank in self._ranks.items() if rank < self._size)
 
-    __hash__ = None  # type: ignore[assignment]  # compared by value, never a key
+    def __hash__(self) -> int:
+        return hash(frozenset(self))
+
+
+def _is_vec(value: object) -> TypeGuard[Vec[object]]:
+    return isinstance(value, Vec)
+
+
+def _is_ranked(value: object) -> TypeGuard[Ranked[object]]:
+    return isinstance(value, Ranked)

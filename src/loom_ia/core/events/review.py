@@ -123,4 +123,3 @@ class BudgetExceeded(Payload):
 
     def evolve(self, state: RunState) -> RunState:
         return state.evolve(exhausted=self.limit) if self.stop else state
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -150,9 +150,7 @@ class RunFailed(Payload):
         return "error"
 
     def evolve(self, state: RunState) -> RunState:
-        ending = Ending(
-            "failed", code=self.code, params=self.params, resumable=self.resumable
-        )
+        ending = Ending("failed", code=self.code, params=self.params, resumable=self.resumable)
         return _closed(state, ending)
 
 
@@ -213,4 +211,3 @@ def status_of(payload: Payload) -> Status | None:
             return "cancelled"
         case _:
             return None
-

@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar, Literal
 
 from loom_ia.core.events.envelope import CannotApplyError, Outcome, Payload
 from loom_ia.core.events.model import refusal
-from loom_ia.core.model import ContentBlock, Message, TextBlock, ToolResultBlock
+from loom_ia.core.model import ContentBlock, Message, TextBlock, ToolResultBlock, text_of
 from loom_ia.core.omit import EMPTY, NONE
-from loom_ia.core.state import Call, OpenStep, RunState
+from loom_ia.core.state import Call, OpenStep, PendingAnswer, RunState
 from loom_ia.core.text import CleanText
 
 UnknownReason = Literal["timeout", "cancelled", "crash", "lease_lost", "exception"]
@@ -74,7 +74,9 @@ class ToolCalled(CallFact):
     def evolve(self, state: RunState) -> RunState:
         self.of(state)
         state = state.evolve(launches=state.launches + 1)
-        return state.with_call(self.call_id, status="started", launches=self.launch)
+        return state.with_call(
+            self.call_id, status="started", launches=self.launch, epoch=state.epoch
+        )
 
 
 class ToolCompleted(CallFact):
@@ -85,6 +87,8 @@ class ToolCompleted(CallFact):
 
     blocks: Annotated[tuple[ContentBlock, ...], EMPTY] = ()
     is_error: Annotated[bool, EMPTY] = False
+    terminal: Annotated[bool, EMPTY] = False
+    """True when the tool was called alone and its output is the answer of the run."""
     ms: Annotated[float, EMPTY] = 0
 
     @property
@@ -92,7 +96,11 @@ class ToolCompleted(CallFact):
         return "error" if self.is_error else "ok"
 
     def evolve(self, state: RunState) -> RunState:
-        return state.settle(self.call_id, self.result(self.of(state)))
+        settled = state.settle(self.call_id, self.result(self.of(state)))
+        if not self.terminal or self.is_error:
+            return settled
+        answer = PendingAnswer(text_of(self.blocks), terminal=self.call_id)
+        return settled.evolve(answer=answer)
 
     def result(self, call: Call) -> ToolResultBlock:
         """What the model is told."""
@@ -212,4 +220,4 @@ class ChildWaiting(CallFact):
 
     def evolve(self, state: RunState) -> RunState:
         self.of(state)
-        return state.with_call(self.call_id, status="waiting")
+        return state.with_call(self.call_id, status="waiting", epoch=state.epoch)

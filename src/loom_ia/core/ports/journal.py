@@ -109,12 +109,14 @@ class Journal(Protocol):
 
     async def session(self, tenant_id: str, session_id: str, *, after: int = 0) -> Page:
         """Events of every run of a session behind session position `after`; damaged lines are
-        left out and logged."""
+        left out and logged.
+        """
         ...
 
     async def repair(self, tenant_id: str, session_id: str) -> Sequence[int]:
         """Set damaged lines aside, each behind a placeholder that keeps its position; their
-        numbers, from 1. Does nothing to a sound session."""
+        numbers, from 1. Does nothing to a sound session.
+        """
         ...
 
 

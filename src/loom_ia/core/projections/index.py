@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-
 from loom_ia.core.events import (
     ApprovalRequested,
     CancelRequested,

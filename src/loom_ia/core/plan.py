@@ -1,0 +1,62 @@
+"""What the planner must know of an agent: compiled once, the same for every run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Literal
+
+from loom_ia.core.ports.world import Approval, OnUnknown, SideEffects
+
+MAX_ITERATIONS = 10
+CRASHES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPlan:
+    """Rules of one tool."""
+
+    side_effects: SideEffects | None = None
+    """None: not declared."""
+    idempotent: bool = False
+    approval: Approval = "never"
+    on_unknown: OnUnknown = "error"
+    child: bool = False
+    """True for a sub-agent."""
+    terminal: bool = False
+    """True when its output, called alone, is the answer."""
+    settles: bool = False
+    """True when it declares a read-only check of unknown outcomes."""
+    definition: str = ""
+    """Digest of what the model is shown of it."""
+
+    @property
+    def repeatable(self) -> bool:
+        """True when one more launch after an unknown outcome does no harm."""
+        return self.side_effects == "none" or self.idempotent
+
+
+UNDECLARED = ToolPlan()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Rules of one agent."""
+
+    tools: Mapping[str, ToolPlan] = field(default_factory=dict[str, ToolPlan])
+    max_iterations: int = MAX_ITERATIONS
+    timeout: timedelta | None = None
+    """Driving time of a run, cumulated."""
+    max_calls: int | None = None
+    """Launches of tools in a run."""
+    checks: tuple[str, ...] = ()
+    """Checks of an answer, in order."""
+    max_repairs: int = 1
+    on_failure: Literal["fail", "unverified", "fallback"] = "fail"
+    fallback: str = ""
+    """Answer that leaves when a last answer is empty, or refused under `fallback`."""
+
+    def of(self, name: str) -> ToolPlan:
+        """Rules of a tool; a tool that is not there has those of an undeclared one."""
+        return self.tools.get(name, UNDECLARED)

@@ -1,0 +1,263 @@
+"""What a run must do next. Pure: the same facts, plan and instant always give the same effect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Final
+
+from loom_ia.core.effects import (
+    Abandon,
+    Ask,
+    CallModel,
+    Close,
+    Complete,
+    Drive,
+    Effect,
+    Expire,
+    Fail,
+    Repair,
+    Review,
+    RunTools,
+    Settle,
+    Stop,
+)
+from loom_ia.core.errors import Kind, LoomError
+from loom_ia.core.plan import CRASHES, Plan
+from loom_ia.core.state import Call, RunState
+
+
+class AgentTimeoutError(LoomError):
+    """The driving time of the run is spent."""
+
+    kind = Kind.UNAVAILABLE
+    template = "run {run_id}: driving time of {seconds} s is spent; «loom resume {run_id}» goes on"
+
+
+class StepCrashedError(LoomError):
+    """The same step took its driver down again and again."""
+
+    kind = Kind.BROKEN
+    template = "run {run_id}: step {step} crashed its process {crashes} times; look at its tools"
+
+
+class AnswerRefusedError(LoomError):
+    """A check refused the answer and its repair."""
+
+    kind = Kind.INVALID
+    template = "answer refused by {check}: {diagnosis}"
+
+
+class Nothing(Enum):
+    """Answer of a row that matches and has nothing to do."""
+
+    NOTHING = "nothing"
+
+
+NOTHING: Final = Nothing.NOTHING
+Found = Effect | Nothing | None
+"""What a row says: an effect, nothing to do, or None when it does not match."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the planner's table; the first that matches decides."""
+
+    when: str
+    then: str
+    find: Callable[[RunState, Plan, datetime], Found]
+
+
+def next_effect(state: RunState, plan: Plan, now: datetime) -> Effect | None:
+    """Next effect of the run, or None when it has ended or waits."""
+    for row in TABLE:
+        found = row.find(state, plan, now)
+        if found is not None:
+            return None if isinstance(found, Nothing) else found
+    return None
+
+
+def _ended(state: RunState, _plan: Plan, _now: datetime) -> Found:
+    return NOTHING if state.ending is not None or state.started is None else None
+
+
+def _cancelled(state: RunState, _plan: Plan, _now: datetime) -> Found:
+    return Stop() if state.cancel is not None else None
+
+
+def _spent(state: RunState, plan: Plan, now: datetime) -> Found:
+    if state.crashes >= CRASHES and state.crash_step == state.step:
+        params: dict[str, object] = {"step": state.step, "crashes": state.crashes}
+        return Fail(StepCrashedError.code, {"run_id": state.run_id, **params}, resumable=True)
+    if plan.timeout is None:
+        return None
+    since = now - state.driven_at if state.driven_at is not None else now - now
+    if state.driven + since < plan.timeout:
+        return None
+    return overdue(state, plan)
+
+
+def overdue(state: RunState, plan: Plan) -> Fail:
+    """The end of a run whose driving time is spent."""
+    seconds = f"{plan.timeout.total_seconds() if plan.timeout else 0:g}"
+    params: dict[str, object] = {"run_id": state.run_id, "seconds": seconds}
+    return Fail(AgentTimeoutError.code, params, resumable=True)
+
+
+def _expired(state: RunState, _plan: Plan, now: datetime) -> Found:
+    late = tuple(c for c in state.calls if _past(c, now))
+    return Expire(late) if late else None
+
+
+def _past(call: Call, now: datetime) -> bool:
+    request = call.request
+    return (
+        call.status == "held"
+        and request is not None
+        and request.expires_at is not None
+        and request.expires_at <= now
+    )
+
+
+def _unanswered(state: RunState, _plan: Plan, _now: datetime) -> Found:
+    step = state.open_step
+    if step is None or step.kind != "model":
+        return None
+    final = step.final or state.exhausted is not None
+    return CallModel(step.number, attempt=step.attempts + 1, final=final)
+
+
+def _checked(state: RunState, plan: Plan, _now: datetime) -> Found:
+    answer = state.answer
+    if answer is None or answer.refused_by is not None:
+        return None
+    left = tuple(check for check in plan.checks if check not in answer.passed)
+    return Review(left) if left else None
+
+
+def _refused(state: RunState, plan: Plan, _now: datetime) -> Found:
+    answer = state.answer
+    if answer is None or answer.refused_by is None:
+        return None
+    if not answer.final and state.repairs < plan.max_repairs:
+        return Repair(answer.diagnosis)
+    if plan.on_failure == "unverified":
+        return Complete(verified=False)
+    if plan.on_failure == "fallback":
+        return Complete(text=plan.fallback, verified=False)
+    params: dict[str, object] = {"check": answer.refused_by, "diagnosis": answer.diagnosis}
+    return Fail(AnswerRefusedError.code, params)
+
+
+def _unopened(state: RunState, plan: Plan, _now: datetime) -> Found:
+    if not state.calls or state.open_step is not None:
+        return None
+    return RunTools(state.step + 1, _runnable(state, plan), opens=True)
+
+
+def _unknown(state: RunState, plan: Plan, _now: datetime) -> Found:
+    for call in state.calls:
+        tool = plan.of(call.name)
+        left_earlier = call.status == "started" and call.epoch < state.epoch
+        waited_earlier = call.status == "waiting" and call.epoch < state.epoch
+        if tool.child and (waited_earlier or left_earlier):
+            return Drive(call)
+        if call.status != "unknown" and not left_earlier:
+            continue
+        if tool.repeatable:
+            return RunTools(state.step, (call,))
+        if tool.settles and not call.settle_tried:
+            return Settle(call)
+        return Abandon(call) if tool.on_unknown == "error" else Ask((call,), "unknown")
+    return None
+
+
+def _ready(state: RunState, plan: Plan, _now: datetime) -> Found:
+    calls = _runnable(state, plan)
+    return RunTools(state.step, calls) if calls else None
+
+
+def _runnable(state: RunState, plan: Plan) -> tuple[Call, ...]:
+    return tuple(
+        c
+        for c in state.calls
+        if (c.status == "asked" and plan.of(c.name).approval != "always")
+        or (c.status == "granted" and not _changed(c, plan))
+    )
+
+
+def _to_ask(state: RunState, plan: Plan, _now: datetime) -> Found:
+    fresh = tuple(
+        c for c in state.calls if c.status == "asked" and plan.of(c.name).approval == "always"
+    )
+    if fresh:
+        return Ask(fresh, "declared")
+    moved = tuple(c for c in state.calls if c.status in {"held", "granted"} and _changed(c, plan))
+    return Ask(moved, "changed") if moved else None
+
+
+def _changed(call: Call, plan: Plan) -> bool:
+    """True when the tool is there and is no longer the one that the human was asked about."""
+    asked = call.request.definition if call.request is not None else ""
+    now = plan.of(call.name).definition
+    return bool(asked and now) and asked != now
+
+
+def _settled(state: RunState, _plan: Plan, _now: datetime) -> Found:
+    if not state.calls or state.open_step is None:
+        return None
+    done = all(c.status == "settled" for c in state.calls)
+    return Close(state.open_step.number) if done else None
+
+
+def _waiting(state: RunState, _plan: Plan, _now: datetime) -> Found:
+    return NOTHING if state.calls else None
+
+
+def _accepted(state: RunState, plan: Plan, _now: datetime) -> Found:
+    if state.answer is None:
+        return None
+    empty = state.answer.final and not state.answer.text.strip()
+    return Complete(text=plan.fallback) if empty else Complete()
+
+
+def _last(state: RunState, plan: Plan, _now: datetime) -> Found:
+    if state.finalized or (state.turns < plan.max_iterations and state.exhausted is None):
+        return None
+    return CallModel(state.step + 1, final=True)
+
+
+def _next(state: RunState, _plan: Plan, _now: datetime) -> Found:
+    return CallModel(state.step + 1)
+
+
+TABLE: tuple[Row, ...] = (
+    Row("the run has ended", "nothing", _ended),
+    Row("a cancel was requested", "Stop", _cancelled),
+    Row("driving time is over, or one step crashed five times", "Fail", _spent),
+    Row("a held request is past its date", "Expire", _expired),
+    Row("a model step is open without an answer", "CallModel", _unanswered),
+    Row("an answer has a check left and no refusal", "Review", _checked),
+    Row("an answer was refused", "Repair, Complete or Fail", _refused),
+    Row("calls are pending and no tool step is open", "RunTools", _unopened),
+    Row("the outcome of a call is unknown", "Drive, RunTools, Settle, Abandon or Ask", _unknown),
+    Row("calls can run", "RunTools", _ready),
+    Row("calls need an approval, or their tool changed", "Ask", _to_ask),
+    Row("every call of the open step is settled", "Close", _settled),
+    Row("a call is not settled", "nothing", _waiting),
+    Row("an answer is accepted", "Complete", _accepted),
+    Row("iterations or budget are exhausted", "CallModel (final)", _last),
+    Row("otherwise", "CallModel", _next),
+)
+
+
+def diagram() -> str:
+    """The table as a Mermaid flow chart."""
+    lines = ["flowchart TD"]
+    for n, row in enumerate(TABLE):
+        lines.append(f'    q{n}{{"{row.when}"}} -->|yes| e{n}["{row.then}"]')
+        if n + 1 < len(TABLE):
+            lines.append(f"    q{n} -->|no| q{n + 1}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,109 @@
+"""A run as its callers see it: its state, its result, what it waits for."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from loom_ia.core.errors import sentence
+from loom_ia.core.model import Usage
+from loom_ia.core.state import RunState, Status
+
+
+class PendingApproval(BaseModel):
+    """A call that waits for a human."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    call_id: str
+    tool: str
+    arguments: dict[str, object]
+    why: str = "declared"
+    expires_at: datetime | None = None
+
+
+class RunView(BaseModel):
+    """State of a run at one moment."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    run_id: str
+    session_id: str
+    tenant_id: str
+    agent: str
+    status: Status
+    position: int
+    """Events of the run."""
+    iterations: int
+    """Answers of the main model."""
+    usage: Usage
+    cost: Decimal | None
+    """Dollars; None when a part is unknown."""
+    pending_approvals: tuple[PendingApproval, ...] = ()
+    updated_at: datetime | None = None
+
+
+class RunResult(RunView):
+    """What a run produced so far."""
+
+    text: str = ""
+    """The answer; empty until there is one."""
+    verified: bool = True
+    error: str | None = None
+    """Why the run failed, in the reader's language."""
+    error_code: str | None = None
+    resumable: bool = False
+    data: dict[str, object] | None = None
+    artifacts: tuple[str, ...] = Field(default=())
+
+
+def pending(state: RunState) -> tuple[PendingApproval, ...]:
+    """Questions that wait for a decision, in call order."""
+    return tuple(
+        PendingApproval(
+            call_id=call.id,
+            tool=call.name,
+            arguments=dict(call.arguments),
+            why=call.request.why,
+            expires_at=call.request.expires_at,
+        )
+        for call in state.calls
+        if call.status == "held" and call.request is not None
+    )
+
+
+def _fields(state: RunState) -> dict[str, object]:
+    return {
+        "run_id": state.run_id,
+        "session_id": state.session_id,
+        "tenant_id": state.tenant_id,
+        "agent": state.started.agent if state.started else "",
+        "status": state.status,
+        "position": state.position,
+        "iterations": state.turns,
+        "usage": state.usage,
+        "cost": state.cost_known,
+        "pending_approvals": () if state.ending else pending(state),
+        "updated_at": state.at,
+    }
+
+
+def view(state: RunState) -> RunView:
+    """State of the run as its callers see it."""
+    return RunView.model_validate(_fields(state))
+
+
+def result(state: RunState) -> RunResult:
+    """Result of the run as its callers see it."""
+    fields = _fields(state)
+    ending = state.ending
+    if ending is not None:
+        fields |= {"text": ending.text, "verified": ending.verified, "resumable": ending.resumable}
+        if ending.code:
+            fields |= {
+                "error": str(sentence(ending.code, dict(ending.params))),
+                "error_code": ending.code,
+            }
+    return RunResult.model_validate(fields)

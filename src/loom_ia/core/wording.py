@@ -1,0 +1,102 @@
+"""What the model is told by the engine, in the language of the configuration, never the process's."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Language = Literal["fr", "en"]
+
+_SENTENCES: dict[str, tuple[str, str]] = {
+    "unknown_tool": (
+        "L'outil {name} n'existe pas. Outils disponibles : {names}.",
+        "There is no tool {name}. Available tools: {names}.",
+    ),
+    "malformed": (
+        "Arguments illisibles : ce n'est pas un objet JSON complet. Refais l'appel.",
+        "Unreadable arguments: not a whole JSON object. Make the call again.",
+    ),
+    "limit": (
+        "Non exécuté : la limite de {limit} appels d'outils est atteinte.",
+        "Not executed: the limit of {limit} tool calls is reached.",
+    ),
+    "not_executed": (
+        "Non exécuté : c'est la dernière réponse, sans outils.",
+        "Not executed: this is the last answer, without tools.",
+    ),
+    "unknown_outcome": (
+        "Issue inconnue : l'appel est parti et personne ne sait s'il a agi ({reason}). "
+        "Ne le refais pas ; dis à l'utilisateur de vérifier.",
+        "Outcome unknown: the call left and nobody knows whether it acted ({reason}). "
+        "Do not make it again; tell the user to check.",
+    ),
+    "timed_out": (
+        "L'outil n'a pas répondu en {seconds} s.",
+        "The tool did not answer within {seconds} s.",
+    ),
+    "rejected": (
+        "Refusé par un humain. Motif : {reason}",
+        "Rejected by a human. Reason: {reason}",
+    ),
+    "rejected_bare": ("Refusé par un humain.", "Rejected by a human."),
+    "corrected": (
+        "Arguments corrigés par un humain avant l'appel : {arguments}",
+        "Arguments corrected by a human before the call: {arguments}",
+    ),
+    "expired": (
+        "Personne n'a tranché à temps : l'appel n'est pas parti.",
+        "Nobody decided in time: the call did not leave.",
+    ),
+    "interrupted": (
+        "Interrompu avant d'avoir un résultat ; on ne sait pas si l'appel a agi.",
+        "Interrupted before it had a result; nobody knows whether the call acted.",
+    ),
+    "never_left": (
+        "Non exécuté : le traitement s'est arrêté avant cet appel.",
+        "Not executed: the run stopped before this call.",
+    ),
+    "fallback": (
+        "Je n'ai pas pu terminer cette demande.",
+        "I could not finish this request.",
+    ),
+    "final": (
+        "Réponds maintenant, sans appeler d'outil, avec ce que tu sais.",
+        "Answer now, without calling any tool, with what you know.",
+    ),
+    "run_failed": (
+        "[Le traitement de la demande précédente a échoué avant la réponse.]",
+        "[The previous request failed before it was answered.]",
+    ),
+    "run_cancelled": (
+        "[La demande précédente a été arrêtée avant la réponse.]",
+        "[The previous request was stopped before it was answered.]",
+    ),
+    "run_waiting": (
+        "[La demande précédente attend encore une décision humaine.]",
+        "[The previous request still waits for a human's decision.]",
+    ),
+}
+
+_REASONS: dict[str, tuple[str, str]] = {
+    "timeout": ("délai dépassé", "timed out"),
+    "cancelled": ("arrêt demandé", "stopped"),
+    "crash": ("process interrompu", "process died"),
+    "lease_lost": ("bail perdu", "lease lost"),
+    "exception": ("erreur après le départ", "error after it left"),
+}
+
+
+def say(language: Language, key: str, **params: object) -> str:
+    """Sentence for the model.
+
+    Raises:
+        KeyError: no sentence has this key.
+
+    """
+    french, english = _SENTENCES[key]
+    return (french if language == "fr" else english).format(**params)
+
+
+def reason(language: Language, code: str) -> str:
+    """Why an outcome is unknown."""
+    french, english = _REASONS[code]
+    return french if language == "fr" else english

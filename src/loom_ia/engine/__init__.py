@@ -1,0 +1,1 @@
+"""Drives runs: plans, performs, writes, applies, again."""

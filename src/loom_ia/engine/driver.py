@@ -1,0 +1,126 @@
+"""Drives a run: read, plan, perform, write, apply, again."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from datetime import timedelta
+
+from loom_ia.core.effects import Effect, Fail, Stop
+from loom_ia.core.errors import UnknownEventError
+from loom_ia.core.events import RunClaimed
+from loom_ia.core.fold import fold
+from loom_ia.core.planner import next_effect, overdue
+from loom_ia.core.ports import RunRef
+from loom_ia.core.state import RunState
+from loom_ia.engine.flight import Flight
+from loom_ia.engine.interpreter import Interpreter
+from loom_ia.engine.pen import Pen, SupersededError
+from loom_ia.engine.world import Facts, Ports, Scene
+
+
+async def load(ref: RunRef, ports: Ports) -> RunState:
+    """State of a run, read from its journal."""
+    return fold((await ports.journal.read(ref)).events)
+
+
+class Drive:
+    """One drive of one run, from a claim to a release.
+
+    Starting, resuming and streaming are the same: the journal says where the run is.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.flight = Flight()
+        self.pen: Pen | None = None
+
+    async def run(self, *, steal: bool = False) -> RunState:
+        """Advance the run until it has ended, waits for a human, or is taken by another driver.
+
+        Raises:
+            RunHeldError: a living driver holds it, and `steal` is false.
+            StoreUnavailableError: the store failed; the run stays as its journal tells.
+
+        """
+        pen = self.pen = await self._claim(steal=steal)
+        if pen is None:
+            return await load(self.scene.ref, self.scene.ports)
+        timer = self._deadline(pen)
+        interpreter = Interpreter(self.scene, self.flight, pen.lease.epoch)
+        try:
+            while True:
+                while (effect := self._next(pen)) is not None:
+                    await self._perform(effect, pen, interpreter)
+                if await self._leave(pen):
+                    return pen.state
+        except SupersededError:
+            return await load(self.scene.ref, self.scene.ports)
+        finally:
+            if timer is not None:
+                timer.cancel()
+            await interpreter.close()
+
+    async def _claim(self, *, steal: bool) -> Pen | None:
+        """Take the run, unless nothing can be done in it."""
+        ref, ports, plan = self.scene.ref, self.scene.ports, self.scene.world.plan
+        state = self.scene.state
+        if state is None or state.at is None:
+            page = await ports.journal.read(ref)
+            state, now = fold(page.events), page.now
+        else:
+            now = state.at
+        if next_effect(state, plan, now) is None:
+            return None
+        if state.foreign is not None:
+            raise UnknownEventError(run_id=ref.run_id, type=state.foreign)
+        ttl = timedelta(seconds=ports.lease)
+        lease = await ports.leases.claim(ref, ttl=ttl, holder=ports.holder, steal=steal)
+        tail = await ports.journal.read(ref, after=state.position)
+        pen = Pen(self.scene, fold(tail.events, state), lease)
+        if pen.state.ending is None:
+            claimed = RunClaimed(crashed=lease.crashed, holder=ports.holder)
+            await pen.write(Facts((claimed,), "outcome"))
+        return pen
+
+    def _deadline(self, pen: Pen) -> asyncio.TimerHandle | None:
+        """Halts the flight when the agent's driving time is spent; the planner then fails the run."""
+        limit = self.scene.world.plan.timeout
+        if limit is None:
+            return None
+        left = (limit - pen.state.driven).total_seconds()
+        return asyncio.get_running_loop().call_later(max(left, 0), self.flight.halt, "timeout")
+
+    def _next(self, pen: Pen) -> Effect | None:
+        effect = next_effect(pen.state, self.scene.world.plan, pen.now)
+        halted = self.flight.reason
+        if halted is None or isinstance(effect, Stop | Fail):
+            return effect
+        if halted == "timeout" and pen.state.ending is None:
+            return overdue(pen.state, self.scene.world.plan)
+        return None
+
+    async def _perform(self, effect: Effect, pen: Pen, interpreter: Interpreter) -> None:
+        pen.stopping = isinstance(effect, Stop)
+        async with aclosing(interpreter.perform(effect, pen.state)) as steps:
+            accepted: bool | None = None
+            while True:
+                try:
+                    batch = await steps.asend(accepted)
+                except StopAsyncIteration:
+                    return
+                accepted = await pen.write(batch)
+
+    async def _leave(self, pen: Pen) -> bool:
+        """Write what waits and give the lease back; False when the run moved meanwhile."""
+        if not await pen.flush(sync=True):
+            return False
+        if pen.state.ending is not None:
+            return True
+        waiting = next_effect(pen.state, self.scene.world.plan, pen.now) is None
+        if await self.scene.ports.leases.release(
+            pen.lease, position=pen.state.position, waiting=waiting
+        ):
+            return True
+        await pen.catch_up()
+        return False

@@ -1,0 +1,166 @@
+"""Writes the facts of one drive, behind whatever others wrote meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from loom_ia.core.errors import (
+    EpochStaleError,
+    JournalMovedError,
+    RunStoppedError,
+    StoreUnavailableError,
+)
+from loom_ia.core.events import CannotApplyError, Event, ToolCompleted, ToolReported
+from loom_ia.core.fold import fold
+from loom_ia.core.ports import Append, Draft, Fence, Lease, Page
+from loom_ia.core.state import RunState
+from loom_ia.engine.world import FactKind, Facts, Scene
+
+logger = logging.getLogger("loom_ia.engine")
+
+Pending = tuple[Draft, FactKind]
+
+
+class SupersededError(Exception):
+    """Another driver claimed the run: this one plans nothing more."""
+
+
+class Pen:
+    """The state of a drive, and its way to the journal.
+
+    `state` is ahead of the journal by the facts that wait for a barrier: nothing outside happens
+    between a fact and the barrier that writes it.
+    """
+
+    def __init__(self, scene: Scene, state: RunState, lease: Lease) -> None:
+        self._scene, self.lease = scene, lease
+        self._written = state
+        self.state = state
+        self._pending: list[Pending] = []
+        self._instant(lease.now)
+        self.stopping = False
+
+    @property
+    def now(self) -> datetime:
+        """The store's instant, as far as this process can tell."""
+        elapsed = self._scene.ports.clock.monotonic() - self._mark
+        return self._now + timedelta(seconds=elapsed)
+
+    def _instant(self, now: datetime) -> None:
+        self._now, self._mark = now, self._scene.ports.clock.monotonic()
+
+    async def write(self, batch: Facts) -> bool:
+        """Take facts; True when they stand, False when the run must be planned again.
+
+        Raises:
+            SupersededError: another driver claimed the run.
+            StoreUnavailableError: the store did not take them.
+
+        """
+        new_id = self._scene.ports.ids.new
+        for fact in batch.facts:
+            self.state = fact.evolve(self.state).evolve(epoch=self.lease.epoch)
+            self._pending.append((Draft(new_id(), fact, batch.span), batch.kind))
+        if batch.barrier or batch.sync:
+            return await self.flush(sync=batch.sync)
+        return True
+
+    async def flush(self, *, sync: bool = False) -> bool:
+        """Write what waits; True when all of it was taken as it was."""
+        intact = True
+        while self._pending:
+            drafts = [draft for draft, _ in self._pending]
+            planned = any(kind == "plan" for _, kind in self._pending)
+            try:
+                page = await self._append(drafts, "plan" if planned else "outcome", sync=sync)
+            except (JournalMovedError, RunStoppedError):
+                intact = False
+                await self.catch_up()
+            except EpochStaleError:
+                await self._report()
+                raise SupersededError from None
+            else:
+                self._taken(page, drafts)
+        return intact
+
+    async def _append(self, drafts: Sequence[Draft], kind: FactKind, *, sync: bool) -> Page:
+        position = self._written.position
+        fence = Fence(kind, position, self.lease.epoch, stop=self.stopping)
+        write = Append(self._scene.ref, drafts, fence, sync=sync)
+        try:
+            return await self._scene.ports.journal.append(write)
+        except StoreUnavailableError:
+            page = await self._scene.ports.journal.read(self._scene.ref, after=position)
+            if {draft.id for draft in drafts} <= {event.id for event in page.events}:
+                return page
+            raise
+
+    def _taken(self, page: Page, drafts: Sequence[Draft]) -> None:
+        self._pending.clear()
+        if len(page.events) == len(drafts):
+            last = page.events[-1]
+            since = self.state.driven_at
+            driven = self.state.driven + (last.at - since) if since else self.state.driven
+            self.state = self.state.evolve(
+                position=last.position, at=last.at, driven=driven, driven_at=last.at
+            )
+        else:
+            self.state = fold(page.events, self._written)
+        self._written = self.state
+        self._instant(page.now)
+        self._show(page.events)
+
+    def _show(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._scene.show(event)
+
+    async def catch_up(self) -> None:
+        """Apply what others wrote; plans that waited are dropped, outcomes are kept behind it."""
+        page = await self._scene.ports.journal.read(self._scene.ref, after=self._written.position)
+        known = {event.id for event in page.events}
+        self._written = self.state = fold(page.events, self._written)
+        self._instant(page.now)
+        self._show(page.events)
+        kept = [d for d, kind in self._pending if kind == "outcome" and d.id not in known]
+        self._pending = []
+        for draft in kept:
+            await self._keep(draft)
+
+    async def _keep(self, draft: Draft) -> None:
+        """Take again an outcome that was not written, or record it as a late one."""
+        if self.state.ending is not None:
+            await self._report_one(draft)
+            return
+        try:
+            self.state = draft.payload.evolve(self.state).evolve(epoch=self.lease.epoch)
+        except CannotApplyError:
+            await self._report_one(draft)
+        else:
+            self._pending.append((draft, "outcome"))
+
+    async def _report(self) -> None:
+        """Record, under the fence that takes them at any time, outcomes that lost their place."""
+        pending, self._pending = self._pending, []
+        for draft, _ in pending:
+            await self._report_one(draft)
+
+    async def _report_one(self, draft: Draft) -> None:
+        fact = draft.payload
+        if not isinstance(fact, ToolCompleted):
+            return
+        await report(self._scene, fact, draft)
+
+
+async def report(scene: Scene, fact: ToolCompleted, draft: Draft) -> None:
+    """Record an outcome that comes late: it settles an unknown one and never reopens a run."""
+    late = ToolReported(
+        call_id=fact.call_id, blocks=fact.blocks, is_error=fact.is_error, ms=fact.ms
+    )
+    write = Append(scene.ref, [replace(draft, payload=late)], Fence("report"), sync=True)
+    try:
+        await scene.ports.journal.append(write)
+    except StoreUnavailableError as error:
+        logger.error("outcome of call %s was not recorded: %s", fact.call_id, error)  # noqa: TRY400

@@ -1,0 +1,172 @@
+"""Runs calls together: intents before effects, outcomes as they come, unknown ones said so."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from loom_ia.core.effects import Ask, RunTools
+from loom_ia.core.events import (
+    ApprovalRequested,
+    Payload,
+    StepOpened,
+    ToolCalled,
+    ToolCompleted,
+    ToolRefused,
+)
+from loom_ia.core.plan import ToolPlan
+from loom_ia.core.ports import InvalidArgumentsError, Launch
+from loom_ia.core.state import Call, RunState
+from loom_ia.core.wording import say
+from loom_ia.engine.flight import Flight
+from loom_ia.engine.launches import CallOutcome, Launches
+from loom_ia.engine.world import Facts, Scene
+
+Steps = AsyncGenerator[Facts, bool | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A call whose arguments are right, bound to what will run."""
+
+    call: Call
+    launch: Launch
+
+
+class ToolBatches:
+    """Performs RunTools and Ask."""
+
+    def __init__(self, scene: Scene, flight: Flight, epoch: int) -> None:
+        self._scene, self._flight = scene, flight
+        self._launches = Launches(scene, flight, epoch)
+
+    @property
+    def still_running(self) -> tuple[str, ...]:
+        """Calls that did not stop when they were asked to."""
+        return self._launches.still_running
+
+    async def let_go(self) -> None:
+        """Stop what is left; late outcomes are recorded when they come."""
+        await self._launches.let_go()
+
+    async def run(self, effect: RunTools, state: RunState) -> Steps:
+        """Facts of one batch."""
+        if effect.opens:
+            yield Facts((StepOpened(step=effect.step),), "plan", str(effect.step))
+        ready: deque[Ready] = deque()
+        left = self._left(state)
+        for call in effect.calls:
+            checked = await self._check(call, state, room=left - len(ready))
+            if isinstance(checked, Ready):
+                ready.append(checked)
+            else:
+                yield Facts((checked,), "outcome", call.id)
+        async with aclosing(self._flow(ready, state)) as flow:
+            async for facts in flow:
+                answer = yield facts
+                if answer is False and facts.kind == "plan":
+                    ready.clear()
+
+    async def _flow(self, ready: deque[Ready], state: RunState) -> AsyncGenerator[Facts]:
+        """Launch while there is room, yield outcomes as they come, until nothing is left."""
+        launches = self._launches
+        while ready or launches.running:
+            while ready and launches.running < self._scene.world.parallel:
+                group = self._group(ready)
+                pure = self._plan_of(group[0].call).side_effects == "none"
+                intents = tuple(self._intent(r.call, state) for r in group)
+                yield Facts(intents, "plan", group[0].call.id, barrier=True, sync=not pure)
+                if not ready:
+                    break
+                for one in group:
+                    ready.popleft()
+                    launches.start(one.call, one.launch, state)
+            if launches.running:
+                fact = await launches.outcome()
+                more = bool(launches.running or ready)
+                yield Facts((self._terminal(fact, state),), "outcome", fact.call_id, barrier=more)
+
+    def _group(self, ready: deque[Ready]) -> list[Ready]:
+        """The pure calls at the head of the queue that there is room for, or one other call."""
+        room = self._scene.world.parallel - self._launches.running
+        group: list[Ready] = []
+        for one in ready:
+            if self._plan_of(one.call).side_effects != "none" or len(group) == room:
+                break
+            group.append(one)
+        return group or [ready[0]]
+
+    def _plan_of(self, call: Call) -> ToolPlan:
+        return self._scene.world.plan.of(call.name)
+
+    def _left(self, state: RunState) -> int:
+        limit = self._scene.world.plan.max_calls
+        return 1_000_000 if limit is None else limit - state.launches
+
+    async def _check(self, call: Call, state: RunState, *, room: int) -> Ready | ToolRefused:
+        """The call bound to what will run, or why it will not."""
+        world = self._scene.world
+        tool = world.tools.get(call.name)
+        if tool is None:
+            names = ", ".join(spec.name for spec in world.specs) or "-"
+            return self._refused(call, "unknown_tool", name=call.name, names=names)
+        if call.malformed is not None:
+            return self._refused(call, "malformed")
+        if room <= 0:
+            return self._refused(call, "limit", limit=world.plan.max_calls)
+        try:
+            launch = tool.bind(call.arguments)
+        except InvalidArgumentsError as error:
+            return ToolRefused(call_id=call.id, code="arguments", text=str(error))
+        if world.before_tool is not None:
+            refused = await world.before_tool(call, state)
+            if refused is not None:
+                return refused
+        return Ready(call, launch)
+
+    def _refused(self, call: Call, code: str, **params: object) -> ToolRefused:
+        text = say(self._scene.world.language, code, **params)
+        return ToolRefused(call_id=call.id, code=code, text=text)
+
+    def _intent(self, call: Call, state: RunState) -> ToolCalled:
+        asked = _asked(state, call)
+        changed = dict(call.arguments) if asked != call.arguments else None
+        return ToolCalled(call_id=call.id, launch=call.launches + 1, arguments=changed)
+
+    def _terminal(self, fact: CallOutcome, state: RunState) -> CallOutcome:
+        if not isinstance(fact, ToolCompleted) or fact.is_error or len(state.calls) != 1:
+            return fact
+        if not self._plan_of(state.calls[0]).terminal:
+            return fact
+        return fact.model_copy(update={"terminal": True})
+
+    async def ask(self, effect: Ask, state: RunState) -> Steps:
+        """A question to a human for each call that may be asked about."""
+        asked: list[Payload] = []
+        for call in effect.calls:
+            checked: Ready | ToolRefused | None = None
+            if effect.why != "unknown":
+                checked = await self._check(call, state, room=1)
+            if isinstance(checked, ToolRefused):
+                asked.append(checked)
+                continue
+            asked.append(
+                ApprovalRequested(
+                    call_id=call.id,
+                    tool=call.name,
+                    arguments=dict(call.arguments),
+                    why=effect.why,
+                    definition=self._plan_of(call).definition,
+                )
+            )
+        yield Facts(tuple(asked), "plan", str(state.step), barrier=True, sync=True)
+
+
+def _asked(state: RunState, call: Call) -> Mapping[str, object]:
+    """What the model asked for, whatever was corrected since."""
+    for block in state.messages[-1].calls if state.messages else ():
+        if block.id == call.id:
+            return block.arguments
+    return call.arguments

@@ -1,0 +1,110 @@
+"""The ports of one drive, and what passes between the interpreter and the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from loom_ia.core.events import Event, Payload, ToolRefused
+from loom_ia.core.model import Discard, Message, ModelSpec, ReasoningDelta, TextDelta, ToolSpec
+from loom_ia.core.plan import Plan
+from loom_ia.core.ports import Blobs, Clock, Ids, Journal, Leases, Model, RunRef, Tool, ToolContext
+from loom_ia.core.state import Call, RunState
+from loom_ia.core.wording import Language
+
+Shown = TextDelta | ReasoningDelta | Discard | Event
+"""What a follower of a run sees."""
+
+BeforeTool = Callable[[Call, RunState], Awaitable[ToolRefused | None]]
+"""Judges a validated call before it is asked about or leaves; None lets it go on."""
+
+PARALLEL = 16
+TOOL_TIMEOUT = 30.0
+GRACE = 10.0
+"""Seconds given to what was asked to stop."""
+
+
+def _unseen(_shown: Shown) -> None:
+    return
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class World:
+    """Everything that one agent may touch during a run."""
+
+    plan: Plan
+    spec: ModelSpec
+    model: Model
+    system: str
+    tools: Mapping[str, Tool]
+    specs: Sequence[ToolSpec]
+    language: Language
+    timeouts: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Seconds allowed to each tool; the others have `tool_timeout`."""
+    tool_timeout: float = TOOL_TIMEOUT
+    parallel: int = PARALLEL
+    before_tool: BeforeTool | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ports:
+    """What a process lends to its drives."""
+
+    journal: Journal
+    leases: Leases
+    blobs: Blobs
+    clock: Clock
+    ids: Ids
+    holder: str
+    """Names this process to people; it plays no part in any decision."""
+    lease: float = 60.0
+    """Seconds."""
+
+
+@dataclass(slots=True, eq=False)
+class Scene:
+    """One run being driven: where it is, who watches, what came before it."""
+
+    ref: RunRef
+    world: World
+    ports: Ports
+    history: Sequence[Message] = ()
+    history_digest: str = ""
+    """Where the history ends: `seq:<position in the session>`; empty without one."""
+    show: Callable[[Shown], None] = _unseen
+    state: RunState | None = None
+    """State of the run as it was read last, if it was."""
+
+    def context(self, state: RunState, call: Call, fence: int) -> ToolContext:
+        """What a tool may know of its call."""
+        ref = self.ref
+        caller = state.started.options.context if state.started else {}
+        return ToolContext(
+            tenant_id=ref.tenant_id,
+            session_id=ref.session_id,
+            run_id=ref.run_id,
+            call_id=call.id,
+            idempotency_key=f"{ref.run_id}:{state.turns}:{call.index}",
+            fence=fence,
+            caller=caller,
+        )
+
+
+FactKind = Literal["plan", "outcome"]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What an effect yields; the driver answers whether it was accepted.
+
+    `plan` facts are dropped when the journal moved; `outcome` facts are written all the same.
+    `barrier`: on record before the answer comes; `sync`: on the disk. Without a barrier the facts
+    may wait for the next one, and nothing outside happens before.
+    """
+
+    facts: tuple[Payload, ...]
+    kind: FactKind
+    span: str = ""
+    barrier: bool = False
+    sync: bool = False

@@ -1,0 +1,96 @@
+"""Finds adapters by name: the only place that reaches them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Protocol, Self
+
+from loom_ia.core.errors import Kind, LoomError
+from loom_ia.core.ports import Artifacts, Clock, Ids, Model, Store
+
+
+class UnknownAdapterError(LoomError):
+    """Nothing installed has this name."""
+
+    kind = Kind.CONFIG
+    template = "{port} {name}: unknown; installed: {names}"
+
+
+class StoreSettings(Protocol):
+    """Settings of a storage backend."""
+
+    @classmethod
+    def model_validate(cls, obj: object) -> Self: ...
+
+    def open(self, env: object) -> AbstractAsyncContextManager[Store]: ...
+
+
+class ArtifactsSettings(Protocol):
+    """Settings of an artifact backend."""
+
+    @classmethod
+    def model_validate(cls, obj: object) -> Self: ...
+
+    def open(self, env: object) -> AbstractAsyncContextManager[Artifacts]: ...
+
+
+class ModelSettings(Protocol):
+    """Settings of a model adapter."""
+
+    @classmethod
+    def model_validate(cls, obj: object) -> Self: ...
+
+    def open(self, env: object) -> AbstractAsyncContextManager[Model]: ...
+
+
+def installed(port: str) -> frozenset[str]:
+    """Names of the adapters of a port: ours, and those of the entry points `loom_ia.<port>`."""
+    package = import_module(f"loom_ia.adapters.{port}")
+    own = {module.name for module in iter_modules(package.__path__)}
+    return frozenset(own | {point.name for point in entry_points(group=f"loom_ia.{port}")})
+
+
+def _settings(port: str, name: str) -> object:
+    if name.isidentifier() and find_spec(f"loom_ia.adapters.{port}.{name}") is not None:
+        return vars(import_module(f"loom_ia.adapters.{port}.{name}"))["Settings"]
+    for point in entry_points(group=f"loom_ia.{port}", name=name):
+        return point.load()
+    raise UnknownAdapterError(port=port, name=name, names=", ".join(sorted(installed(port))))
+
+
+def store_settings(name: str) -> type[StoreSettings]:
+    """Settings class of a storage backend."""
+    return _settings("storage", name)  # pyright: ignore[reportReturnType] reason: found by name
+
+
+def artifacts_settings(name: str) -> type[ArtifactsSettings]:
+    """Settings class of an artifact backend."""
+    return _settings("artifacts", name)  # pyright: ignore[reportReturnType] reason: found by name
+
+
+def model_settings(name: str) -> type[ModelSettings]:
+    """Settings class of a model adapter."""
+    return _settings("models", name)  # pyright: ignore[reportReturnType] reason: found by name
+
+
+def environment(
+    root: Path, variables: Mapping[str, str], clock: Callable[[], datetime] | None = None
+) -> object:
+    """What an adapter may know of the place it is opened in."""
+    from loom_ia.adapters.env import Env  # noqa: PLC0415
+
+    return Env(root, variables) if clock is None else Env(root, variables, clock)
+
+
+def system() -> tuple[Clock, Ids]:
+    """The clock and the identifiers of this machine."""
+    from loom_ia.adapters.system import SystemClock, SystemIds  # noqa: PLC0415
+
+    return SystemClock(), SystemIds()

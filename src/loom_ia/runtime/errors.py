@@ -1,0 +1,61 @@
+"""Errors of requests made to a running Loom."""
+
+from __future__ import annotations
+
+from loom_ia.core.errors import Kind, LoomError
+
+
+class UnknownAgentError(LoomError):
+    """No agent has this name."""
+
+    kind = Kind.MISSING
+    template = "agent {agent}: unknown; the configuration has {names}"
+
+
+class UnknownTenantError(LoomError):
+    """No tenant has this name."""
+
+    kind = Kind.MISSING
+    template = "tenant {tenant}: unknown; the configuration declares none, use «default»"
+
+
+class NotWaitingError(LoomError):
+    """The run has no such question open."""
+
+    kind = Kind.CONFLICT
+    template = "run {run_id}: no decision is awaited for {call}; awaited: {open}"
+
+
+class AlreadyDecidedError(LoomError):
+    """Somebody decided before."""
+
+    kind = Kind.CONFLICT
+    template = "run {run_id}, call {call}: {by} already decided ({decision}) at {at}"
+
+
+class WrongArgumentsError(LoomError):
+    """Corrected arguments do not fit the tool."""
+
+    kind = Kind.INVALID
+    template = "call {call}: {reason}; nothing was decided"
+
+
+class NotResumableError(LoomError):
+    """The run is over for good."""
+
+    kind = Kind.CONFLICT
+    template = "run {run_id} has ended ({status}) and cannot be resumed"
+
+
+class NotEnteredError(LoomError):
+    """The Loom is used outside its `async with` block."""
+
+    kind = Kind.INVALID
+    template = "this Loom is not open; use it inside «async with Loom(…) as loom:»"
+
+
+class JudgesRefusedError(LoomError):
+    """Judges may not be skipped here."""
+
+    kind = Kind.FORBIDDEN
+    template = 'judges="skip" is refused in profile prod'

@@ -1,0 +1,190 @@
+"""The facade: one object, every door. No logic here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack
+
+from loom_ia.core.events import Event, Principal
+from loom_ia.core.projections.view import RunResult, RunView, result, view
+from loom_ia.engine.world import Shown
+from loom_ia.runtime.decisions import Decision
+from loom_ia.runtime.errors import NotEnteredError
+from loom_ia.runtime.requests import Channel, RunOptions, requested, streamed
+
+if TYPE_CHECKING:
+    from loom_ia.agents.compile import AgentView
+    from loom_ia.config import LoomConfig
+    from loom_ia.config.loaded import Loaded
+    from loom_ia.runtime.host import Host
+    from loom_ia.runtime.runs import Runs
+
+class DecisionOptions(TypedDict, total=False):
+    """What may accompany a decision."""
+
+    call: str | None
+    arguments: Mapping[str, object] | None
+    reason: str
+    on_behalf_of: str
+    channel: Channel
+    tenant: str
+
+
+class Loom:
+    """Agents, ready to run, inside `async with`."""
+
+    def __init__(self, config: LoomConfig, *, root: str | Path | None = None) -> None:
+        """Loom of a configuration built in Python; relative paths start from `root`."""
+        from loom_ia.config.load import from_python  # noqa: PLC0415
+
+        self._set(from_python(config, root=Path(root) if root is not None else Path()))
+
+    def _set(self, loaded: Loaded) -> None:
+        self.loaded = loaded
+        self._given: dict[str, object] = {}
+        self._stack = AsyncExitStack()
+        self._host: Host | None = None
+
+    @classmethod
+    def from_config(cls, path: str | Path = "loom.yaml", *, profile: str | None = None) -> Self:
+        """Loom of a configuration file.
+
+        Raises:
+            ConfigError: every problem found, each with file, line and column.
+
+        """
+        from loom_ia.config.load import load  # noqa: PLC0415
+
+        loom = cls.__new__(cls)
+        loom._set(load(path, profile, os.environ))
+        return loom
+
+    @property
+    def config(self) -> LoomConfig:
+        """The configuration, with its active profile."""
+        return self.loaded.config
+
+    @property
+    def agents(self) -> Mapping[str, AgentView]:
+        """The agents, once entered."""
+        return {name: compiled.view for name, compiled in self._open.compiled.items()}
+
+    def register(self, name: str, value: object) -> None:
+        """Make a Python object known by a name: a tool, or a model that replaces one's adapter."""
+        self._given[name] = value
+
+    async def __aenter__(self) -> Self:
+        """Open the store, import the project, mount every agent."""
+        from loom_ia.runtime.host import open_host  # noqa: PLC0415
+
+        try:
+            self._host = await open_host(self.loaded, self._given, self._stack)
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop what runs (it stays resumable) and close what was opened."""
+        self._host = None
+        await self._stack.aclose()
+
+    @property
+    def _open(self) -> Host:
+        if self._host is None:
+            raise NotEnteredError
+        return self._host
+
+    @property
+    def _runs(self) -> Runs:
+        return self._open.runs
+
+    async def run(self, agent: str, message: str, **options: Unpack[RunOptions]) -> RunResult:
+        """Run an agent until it answers, fails, or waits for a human."""
+        request = await requested(self._open, agent, message, options)
+        return result(await self._runs.run(request, options.get("approver")))
+
+    def stream(
+        self, agent: str, message: str, **options: Unpack[RunOptions]
+    ) -> AsyncIterator[Shown]:
+        """Run an agent and give its text and events as they come."""
+        return streamed(self._open, agent, message, options)
+
+    async def result(self, run_id: str, *, tenant: str = "default") -> RunResult:
+        """What a run produced so far."""
+        return result(await self._runs.read(tenant, run_id))
+
+    async def state(self, run_id: str, *, tenant: str = "default") -> RunView:
+        """Where a run is."""
+        return view(await self._runs.read(tenant, run_id))
+
+    async def events(
+        self, run_id: str, *, tenant: str = "default", after: int = 0
+    ) -> Sequence[Event]:
+        """Events of a run behind a position."""
+        return await self._runs.events(await self._runs.locate(tenant, run_id), after=after)
+
+    async def resume(
+        self,
+        run_id: str,
+        *,
+        by: str = "python",
+        channel: Channel = "python",
+        tenant: str = "default",
+        now: bool = False,
+    ) -> RunResult:
+        """Go on with a run where its journal stopped; `now` takes it from a living driver."""
+        ref = await self._runs.locate(tenant, run_id)
+        return result(await self._runs.resume(ref, Principal(id=by, channel=channel), now=now))
+
+    async def approve(
+        self, run_id: str, *, by: str, **options: Unpack[DecisionOptions]
+    ) -> RunResult:
+        """Let one waiting call leave, or all of them, then go on with the run."""
+        return await self._decided(run_id, "approve", by, options)
+
+    async def reject(
+        self, run_id: str, *, by: str, **options: Unpack[DecisionOptions]
+    ) -> RunResult:
+        """Refuse one waiting call, or all of them, then go on with the run."""
+        return await self._decided(run_id, "reject", by, options)
+
+    async def _decided(
+        self, run_id: str, verdict: Literal["approve", "reject"], by: str, options: DecisionOptions
+    ) -> RunResult:
+        ref = await self._runs.locate(options.get("tenant", "default"), run_id)
+        decision = Decision(
+            verdict,
+            Principal(id=by, channel=options.get("channel", "python")),
+            call=options.get("call"),
+            arguments=options.get("arguments"),
+            reason=options.get("reason", ""),
+            on_behalf_of=options.get("on_behalf_of", ""),
+        )
+        return result(await self._runs.decide(ref, decision))
+
+    async def cancel(
+        self,
+        run_id: str,
+        *,
+        by: str = "python",
+        channel: Channel = "python",
+        tenant: str = "default",
+        reason: str = "",
+    ) -> RunView:
+        """Stop a run, wherever it is driven; bounded, and the same when asked twice."""
+        ref = await self._runs.locate(tenant, run_id)
+        return view(await self._runs.cancel(ref, Principal(id=by, channel=channel), reason))
+
+    async def repair(self, session_id: str, *, tenant: str = "default") -> Sequence[int]:
+        """Set the damaged lines of a session aside; their numbers."""
+        return await self._open.store.journal.repair(tenant, session_id)

@@ -1,0 +1,117 @@
+"""From what a caller gives to a request: identifiers checked, files stored."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+from loom_ia.core.errors import InvalidIdError
+from loom_ia.core.events import Principal
+from loom_ia.core.model import FileBlock, ImageBlock
+from loom_ia.core.text import Text
+from loom_ia.engine.world import Shown
+from loom_ia.runtime.errors import JudgesRefusedError
+from loom_ia.runtime.runs import Approver, Files, Request
+
+if TYPE_CHECKING:
+    from loom_ia.runtime.host import Host
+
+Channel = Literal["python", "cli", "rest", "mcp", "webhook", "engine"]
+Attachment = bytes | str | Path
+"""The bytes of a file, or its path."""
+
+MAX_ID = 256
+
+
+class RunOptions(TypedDict, total=False):
+    """What may accompany a message."""
+
+    session: str | None
+    tenant: str
+    attachments: Sequence[Attachment]
+    context: Mapping[str, object] | None
+    judges: Literal["auto", "force", "skip"]
+    approver: Approver | None
+    by: str
+    channel: Channel
+    run_id: str | None
+
+
+async def requested(host: Host, agent: str, message: str, options: RunOptions) -> Request:
+    """Request of a caller.
+
+    Raises:
+        InvalidIdError: an id that no store can keep.
+        JudgesRefusedError: judges skipped in `prod`.
+        AttachmentError: a file that is too large, too many, or of an unknown kind.
+
+    """
+    host.agent(agent)
+    judges = options.get("judges", "auto")
+    if judges == "skip" and host.loaded.profile.name == "prod":
+        raise JudgesRefusedError
+    tenant = options.get("tenant", "default")
+    session = checked_id(Text("session"), options.get("session"))
+    run_id = checked_id(Text("run"), options.get("run_id"))
+    files = options.get("attachments", ())
+    if files and run_id is None:
+        run_id = host.ports.ids.new()
+    stored = await _stored(host, tenant, session or run_id or "", files)
+    principal = Principal(id=options.get("by", "python"), channel=options.get("channel", "python"))
+    return Request(
+        agent=agent,
+        message=message,
+        by=principal,
+        tenant_id=tenant,
+        session_id=session,
+        run_id=run_id,
+        files=stored,
+        context=options.get("context") or {},
+        judges=judges,
+        approver=options.get("approver") is not None,
+    )
+
+
+def checked_id(what: Text, value: str | None) -> str | None:
+    """An id chosen by a caller, once it is known that every store can keep it."""
+    if value is None:
+        return None
+    problem = None
+    if not value.strip():
+        problem = Text("it is empty; give it at least one character")
+    elif len(value) > MAX_ID:
+        problem = Text("it has {n} characters; keep it within {max}", {"n": len(value), "max": MAX_ID})
+    elif any(ord(c) < 32 or 0xD800 <= ord(c) <= 0xDFFF for c in value):  # noqa: PLR2004
+        problem = Text("it holds a control character or half a character; remove it")
+    if problem is not None:
+        raise InvalidIdError(what=what, value=ascii(value[:40]), reason=problem)
+    return value
+
+
+async def _stored(
+    host: Host, tenant: str, session: str, files: Sequence[Attachment]
+) -> Files:
+    if not files:
+        return ()
+    from loom_ia.tools.media import load_attachments  # noqa: PLC0415
+
+    limits = host.config.execution.attachments
+    blocks: list[ImageBlock | FileBlock] = []
+    for file in await load_attachments(files, limits.max_bytes, limits.max_files):
+        uri = await host.artifacts.put(tenant, session, file.data, file.media_type)
+        kind = ImageBlock if file.media_type.startswith("image/") else FileBlock
+        blocks.append(kind(uri=uri, media_type=file.media_type, name=file.name))
+    return tuple(blocks)
+
+
+async def streamed(
+    host: Host, agent: str, message: str, options: RunOptions
+) -> AsyncGenerator[Shown]:
+    """What a run shows, from its first event on; closing the generator stops the run."""
+    request = await requested(host, agent, message, options)
+    scene = await host.runs.start(request)
+    async with aclosing(host.runs.follow(scene)) as shown:
+        async for item in shown:
+            yield item

@@ -1,0 +1,217 @@
+"""Runs: started, driven, decided, stopped, read. The doors come in here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from loom_ia.core.errors import RunHeldError, RunNotFoundError
+from loom_ia.core.events import CallerOptions, Event, Principal, RunStarted
+from loom_ia.core.fold import fold
+from loom_ia.core.model import FileBlock, ImageBlock, Message, TextBlock
+from loom_ia.core.ports import Append, Draft, Fence, Guard, RunRef
+from loom_ia.core.projections.view import PendingApproval, pending
+from loom_ia.core.state import RunState
+from loom_ia.engine.driver import load
+from loom_ia.engine.world import GRACE, Scene, Shown
+from loom_ia.runtime import decisions
+from loom_ia.runtime.decisions import Decision
+from loom_ia.sessions import history_of
+
+if TYPE_CHECKING:
+    from loom_ia.runtime.host import Host
+
+Approver = Callable[[PendingApproval], Awaitable[bool] | bool]
+"""Decides a question in the process of the caller; it runs on the event loop."""
+
+Files = tuple[ImageBlock | FileBlock, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a door asks for."""
+
+    agent: str
+    message: str
+    by: Principal
+    tenant_id: str = "default"
+    session_id: str | None = None
+    run_id: str | None = None
+    files: Files = ()
+    context: Mapping[str, object] = field(default_factory=dict[str, object])
+    judges: Literal["auto", "force", "skip"] = "auto"
+    approver: bool = False
+
+
+class Runs:
+    """The runs of one open Loom."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    async def start(self, request: Request, *, sync: bool = False) -> Scene:
+        """Write that a run was asked; it is followable from here on.
+
+        Raises:
+            RunExistsError, SessionBusyError: nothing was written.
+
+        """
+        host = self._host
+        host.agent(request.agent)
+        run_id = request.run_id or host.ports.ids.new()
+        session_id = request.session_id or run_id
+        ordinal = 1
+        if request.session_id is not None:
+            ordinal += len(await host.store.index.runs(request.tenant_id, session_id))
+        ref = RunRef(request.tenant_id, session_id, run_id, run_id)
+        draft = Draft(host.ports.ids.new(), _started(request, host.config.language, ordinal))
+        guard = Guard(session_idle=True) if request.session_id is not None else None
+        page = await host.store.journal.append(Append(ref, [draft], Fence("start"), guard, sync))
+        return await self._scene(ref, page.events)
+
+    async def drive(
+        self, scene: Scene, show: Callable[[Shown], None] | None = None, *, steal: bool = False
+    ) -> RunState:
+        """Advance a run until it has ended or waits."""
+        if show is not None:
+            scene.show = show
+        return await self._host.drives.drive(scene, steal=steal)
+
+    async def run(self, request: Request, approver: Approver | None = None) -> RunState:
+        """Start a run and drive it; an inline approver decides what would wait."""
+        state = await self.drive(await self.start(request))
+        while approver is not None and (asked := pending(state)) and state.ending is None:
+            ref = RunRef(state.tenant_id, state.session_id, state.run_id, state.run_id)
+            for question in asked:
+                allowed = approver(question)
+                verdict = "approve" if await _value(allowed) else "reject"
+                decision = Decision(verdict, request.by, call=question.call_id)
+                world = self._host.world(ref, request.agent)
+                await decisions.decide(ref, decision, world, self._host.ports)
+            state = await self._advance(ref)
+        return state
+
+    async def read(self, tenant_id: str, run_id: str) -> RunState:
+        """State of a run, by its id."""
+        return await self.state(await self.locate(tenant_id, run_id))
+
+    async def follow(self, scene: Scene) -> AsyncGenerator[Shown]:
+        """Drive a run and give what happens as it happens; closing the generator stops the run."""
+        shown: asyncio.Queue[Shown | None] = asyncio.Queue()
+        for event in await self.events(scene.ref):
+            shown.put_nowait(event)
+        task = asyncio.get_running_loop().create_task(self.drive(scene, shown.put_nowait))
+        task.add_done_callback(lambda _: shown.put_nowait(None))
+        try:
+            while (item := await shown.get()) is not None:
+                yield item
+            await task
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+
+    async def locate(self, tenant_id: str, run_id: str) -> RunRef:
+        """Address of a run.
+
+        Raises:
+            RunNotFoundError: no run of this tenant has this id.
+
+        """
+        ref = await self._host.store.index.locate(tenant_id, run_id)
+        if ref is None:
+            raise RunNotFoundError(run_id=run_id)
+        return ref
+
+    async def state(self, ref: RunRef) -> RunState:
+        """State of a run."""
+        return await load(ref, self._host.ports)
+
+    async def events(self, ref: RunRef, *, after: int = 0) -> Sequence[Event]:
+        """Events of a run behind a position."""
+        return (await self._host.store.journal.read(ref, after=after)).events
+
+    async def decide(self, ref: RunRef, decision: Decision) -> RunState:
+        """Record a decision, then go on with the run unless another process drives it."""
+        state = await self.state(ref)
+        world = self._host.world(ref, _agent(state))
+        await decisions.decide(ref, decision, world, self._host.ports)
+        return await self._advance(ref)
+
+    async def resume(self, ref: RunRef, by: Principal, *, now: bool = False) -> RunState:
+        """Go on with a run where its journal stopped; `now` takes it from a living driver."""
+        state = await decisions.reopen(ref, by, self._host.ports)
+        if state.ending is not None and state.ending.status == "completed":
+            return state
+        return await self.drive(await self._scene(ref), steal=now)
+
+    async def cancel(self, ref: RunRef, by: Principal, reason: str = "") -> RunState:
+        """Stop a run, wherever it is driven; bounded."""
+        state = await decisions.cancel(ref, by, reason, self._host.ports)
+        if state.ending is not None:
+            return state
+        if self._host.drives.halt(ref.run_id, "cancelled"):
+            await self._host.drives.wait(ref.run_id, GRACE + 1)
+            return await self.state(ref)
+        try:
+            return await self.drive(await self._scene(ref))
+        except RunHeldError:
+            return await self._stopped_elsewhere(ref)
+
+    async def _stopped_elsewhere(self, ref: RunRef) -> RunState:
+        """State of a run that another process is stopping, waited for within the grace."""
+        clock = self._host.ports.clock
+        end = clock.monotonic() + GRACE
+        while True:
+            state = await self.state(ref)
+            if state.ending is not None or clock.monotonic() > end:
+                return state
+            await clock.sleep(0.1)
+
+    async def _advance(self, ref: RunRef) -> RunState:
+        try:
+            return await self.drive(await self._scene(ref))
+        except RunHeldError:
+            return await self.state(ref)
+
+    async def _scene(self, ref: RunRef, events: Sequence[Event] | None = None) -> Scene:
+        """What a drive of this run needs; only a session with a past is read."""
+        host = self._host
+        known = await self.events(ref) if events is None else events
+        state = fold(known)
+        world = host.world(ref, _agent(state))
+        scene = Scene(ref, world, host.ports, state=state)
+        if state.started is not None and state.started.ordinal > 1:
+            first = known[0].seq
+            session = await host.store.journal.session(ref.tenant_id, ref.session_id)
+            past = [event for event in session.events if event.seq < first]
+            scene.history = history_of(past, state.started.language).messages
+            scene.history_digest = f"seq:{first - 1}"
+        return scene
+
+
+async def _value(answer: Awaitable[bool] | bool) -> bool:
+    return answer if isinstance(answer, bool) else await answer
+
+
+def _agent(state: RunState) -> str:
+    if state.started is None:
+        raise RunNotFoundError(run_id=state.run_id or "?")
+    return state.started.agent
+
+
+def _started(request: Request, language: Literal["fr", "en"], ordinal: int) -> RunStarted:
+    text = TextBlock.of(request.message)
+    options = CallerOptions(
+        judges=request.judges, context=dict(request.context), approver=request.approver
+    )
+    return RunStarted(
+        agent=request.agent,
+        message=Message(role="user", blocks=(text, *request.files)),
+        principal=request.by,
+        language=language,
+        ordinal=ordinal,
+        options=options,
+    )
