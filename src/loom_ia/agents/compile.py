@@ -7,16 +7,139 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
 
+from loom_ia.agents.spec import AgentSpec, PythonTool
 from loom_ia.core.model import ModelSpec, ToolSpec
+from loom_ia.core.names import safe_name
 from loom_ia.core.plan import Plan, ToolPlan
 from loom_ia.core.ports import Artifacts, Model, Tool, ToolContext
+from loom_ia.core.templates import Template
 from loom_ia.core.wording import Language, say
 from loom_ia.engine.world import World
-from loom_ia.tools.decorator import Declaration
+from loom_ia.tools.decorator import ATTRIBUTE, Declaration, declaration_of
 from loom_ia.tools.python import PythonFunctionTool
 
-if TYPE_CHECKING:
-    from loom_ia.agents.spec import AgentSpec, PythonTool
-    from loom_ia.core.templates import Template
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Workshop:
+    """What agents are made from."""
+
+    specs: Mapping[str, ModelSpec]
+    models: Mapping[str, Model]
+    language: Language
+    tool_timeout: float
+    parallel: int
+    artifacts: Artifacts
+    resolve: Callable[[AgentSpec, int], object]
+    """Python object of the n-th tool of an agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentView:
+    """An agent as people see it."""
+
+    name: str
+    description: str
+    model: str
+    tools: tuple[str, ...]
+    undeclared: tuple[str, ...]
+    """Tools that do not say whether they have side effects."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mounted:
+    """One tool of an agent, its declarations merged."""
+
+    original: str
+    tool: Tool
+    plan: ToolPlan
+    timeout: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compiled:
+    """An agent ready to run."""
+
+    spec: AgentSpec
+    prompt: Template
+    world: World
+    tools: tuple[Mounted, ...]
+
+    @property
+    def view(self) -> AgentView:
+        """The agent as people see it."""
+        undeclared = tuple(t.original for t in self.tools if t.plan.side_effects is None)
+        return AgentView(
+            self.spec.name,
+            self.spec.description,
+            self.spec.main.model,
+            tuple(t.original for t in self.tools),
+            undeclared,
+        )
+
+
+def compile_agent(spec: AgentSpec, prompt: Template, workshop: Workshop) -> Compiled:
+    """An agent ready to run; the configuration wins over what its tools declare.
+
+    Raises:
+        ToolDeclarationError: a function cannot be a tool.
+
+    """
+    tools = tuple(_mounted(spec, n, workshop) for n in range(len(spec.tools)))
+    plan = Plan(
+        tools={t.tool.spec.name: t.plan for t in tools},
+        max_iterations=spec.max_iterations,
+        timeout=None if spec.timeout is None else timedelta(seconds=spec.timeout),
+        fallback=say(workshop.language, "fallback"),
+    )
+    world = World(
+        plan=plan,
+        spec=workshop.specs[spec.main.model],
+        model=workshop.models[spec.main.model],
+        system="" if prompt.variables() else prompt.render({}),
+        tools={t.tool.spec.name: t.tool for t in tools},
+        specs=tuple(t.tool.spec for t in tools),
+        language=workshop.language,
+        timeouts={t.tool.spec.name: t.timeout for t in tools if t.timeout is not None},
+        tool_timeout=workshop.tool_timeout,
+        parallel=workshop.parallel,
+    )
+    return Compiled(spec, prompt, world, tools)
+
+
+def _mounted(spec: AgentSpec, index: int, workshop: Workshop) -> Mounted:
+    entry = spec.tools[index]
+    function = workshop.resolve(spec, index)
+    said = declaration_of(function) if callable(function) else Declaration()
+    original = entry.alias or said.name or str(getattr(function, "__name__", entry.python))
+
+    async def save(context: ToolContext, data: bytes, media_type: str) -> str:
+        tenant, session = context.tenant_id, context.session_id
+        return await workshop.artifacts.put(tenant, session, data, media_type)
+
+    tool = PythonFunctionTool(function, safe_name(original), language=workshop.language, save=save)
+    timeout = entry.timeout if entry.timeout is not None else said.timeout
+    return Mounted(original, tool, _plan(entry, said, tool.spec), timeout)
+
+
+def _plan(entry: PythonTool, said: Declaration, spec: ToolSpec) -> ToolPlan:
+    idempotent = entry.idempotent if entry.idempotent is not None else said.idempotent
+    return ToolPlan(
+        side_effects=entry.side_effects or said.side_effects,
+        idempotent=bool(idempotent),
+        approval=entry.approval or said.approval or "never",
+        on_unknown=entry.on_unknown or said.on_unknown or "error",
+        definition=_definition(spec),
+    )
+
+
+def _definition(spec: ToolSpec) -> str:
+    text = json.dumps(spec.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def declared_name(value: object) -> str | None:
+    """Name of an object that `@tool` marked; None for any other."""
+    if not callable(value) or not hasattr(value, ATTRIBUTE):
+        return None
+    return declaration_of(value).name or str(getattr(value, "__name__", ""))

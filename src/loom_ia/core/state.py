@@ -1,4 +1,4 @@
-"""A run as its journal tells it. Nothing here is stored: it is folded again whenever it is needed."""
+"""A run as its journal tells it. Nothing here is stored: it is folded whenever it is needed."""
 
 from __future__ import annotations
 

@@ -56,8 +56,8 @@ class _Lenient(dict[str, object]):
 def clean(text: str) -> str:
     """Text that every store and every provider accepts.
 
-    NUL, lone surrogates and the two non-characters U+FFFE and U+FFFF become U+FFFD, which also tells
-    the reader that the text was altered. Surrogate pairs left by a careless decoder become the
+    NUL, lone surrogates and the two non-characters U+FFFE and U+FFFF become U+FFFD, which also
+    tells the reader that the text was altered. Surrogate pairs left by a careless decoder become the
     character they meant.
     """
     if text.isascii():

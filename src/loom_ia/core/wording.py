@@ -1,4 +1,4 @@
-"""What the model is told by the engine, in the language of the configuration, never the process's."""
+"""What the engine tells the model, in the language of the configuration, never the process's."""
 
 from __future__ import annotations
 
@@ -24,10 +24,14 @@ _SENTENCES: dict[str, tuple[str, str]] = {
         "Not executed: this is the last answer, without tools.",
     ),
     "unknown_outcome": (
-        "Issue inconnue : l'appel est parti et personne ne sait s'il a agi ({reason}). "
-        "Ne le refais pas ; dis à l'utilisateur de vérifier.",
-        "Outcome unknown: the call left and nobody knows whether it acted ({reason}). "
-        "Do not make it again; tell the user to check.",
+        (
+            "Issue inconnue : l'appel est parti et personne ne sait s'il a agi ({reason}). "
+            "Ne le refais pas ; dis à l'utilisateur de vérifier."
+        ),
+        (
+            "Outcome unknown: the call left and nobody knows whether it acted ({reason}). "
+            "Do not make it again; tell the user to check."
+        ),
     ),
     "timed_out": (
         "L'outil n'a pas répondu en {seconds} s.",

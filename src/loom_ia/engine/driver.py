@@ -84,7 +84,7 @@ class Drive:
         return pen
 
     def _deadline(self, pen: Pen) -> asyncio.TimerHandle | None:
-        """Halts the flight when the agent's driving time is spent; the planner then fails the run."""
+        """Halts the flight when the driving time is spent; the planner then fails the run."""
         limit = self.scene.world.plan.timeout
         if limit is None:
             return None

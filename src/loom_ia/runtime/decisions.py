@@ -98,9 +98,7 @@ def _conflict(state: RunState, earlier: Event) -> AlreadyDecidedError:
     by = payload.by.id if isinstance(payload, Decided) else ""
     call = payload.call_id if isinstance(payload, Decided) else ""
     at = earlier.at.isoformat(timespec="seconds")
-    return AlreadyDecidedError(
-        run_id=state.run_id, call=call, by=by, decision=earlier.type, at=at
-    )
+    return AlreadyDecidedError(run_id=state.run_id, call=call, by=by, decision=earlier.type, at=at)
 
 
 def _fact(call: Call, decision: Decision, world: World) -> Payload:
@@ -173,4 +171,3 @@ async def _written(
     except JournalMovedError:
         return False
     return True
-

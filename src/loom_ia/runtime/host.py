@@ -10,18 +10,18 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from loom_ia.agents.compile import Compiled, Workshop, compile_agent
+from loom_ia.agents.compile import Compiled, Workshop, compile_agent, declared_name
+from loom_ia.config.checks import Installed, ToolFacts, check_installed, check_tools, refuse
 from loom_ia.config.imports import Project
-from loom_ia.config.checks import Installed, check_installed, check_tools, refuse
 from loom_ia.core.ports import Artifacts, Model, RunRef, Store
 from loom_ia.engine.world import Ports, World
 from loom_ia.runtime import catalog
 from loom_ia.runtime.drives import Drives
 from loom_ia.runtime.errors import UnknownAgentError, UnknownTenantError
 from loom_ia.runtime.runs import Runs
-from loom_ia.tools.decorator import declared_name
 
 if TYPE_CHECKING:
+    from loom_ia.agents.spec import AgentSpec
     from loom_ia.config import LoomConfig
     from loom_ia.config.errors import Issue
     from loom_ia.config.loaded import Loaded
@@ -75,9 +75,7 @@ class Host:
         return replace(compiled.world, system=compiled.prompt.render(values))
 
 
-async def open_host(
-    loaded: Loaded, given: Mapping[str, object], stack: AsyncExitStack
-) -> Host:
+async def open_host(loaded: Loaded, given: Mapping[str, object], stack: AsyncExitStack) -> Host:
     """Open what a configuration describes.
 
     Raises:
@@ -102,13 +100,45 @@ async def open_host(
     for name, value in given.items():
         project.register(name, value)
     await asyncio.to_thread(project.import_all)
-    workshop = Workshop(loaded.config, models, project.resolve, artifacts)
-    compiled = {a.spec.name: compile_agent(a, workshop) for a in loaded.agents}
-    facts = {name: agent.facts for name, agent in compiled.items()}
+    workshop = _workshop(loaded, models, project, artifacts)
+    compiled = {a.spec.name: compile_agent(a.spec, a.prompt, workshop) for a in loaded.agents}
+    facts = {name: _facts(agent) for name, agent in compiled.items()}
     warnings = refuse(check_tools(loaded, facts, durable=store.journal.durable))
     drives = Drives(ports)
     stack.push_async_callback(drives.close)
     return Host(loaded, ports, store, artifacts, drives, compiled, warnings)
+
+
+def _workshop(
+    loaded: Loaded, models: Mapping[str, Model], project: Project, artifacts: Artifacts
+) -> Workshop:
+    config, agents = loaded.config, {agent.spec.name: agent for agent in loaded.agents}
+
+    def resolve(spec: AgentSpec, index: int) -> object:
+        agent = agents[spec.name]
+        here = (*agent.at, "tools", index, "python")
+        return project.resolve(spec.tools[index].python, agent.source.at(here), here)
+
+    return Workshop(
+        specs={spec.id: spec for spec in config.models},
+        models=models,
+        language=config.language,
+        tool_timeout=config.execution.tool_timeout,
+        parallel=config.execution.parallel_calls,
+        artifacts=artifacts,
+        resolve=resolve,
+    )
+
+
+def _facts(agent: Compiled) -> list[ToolFacts]:
+    return [
+        ToolFacts(
+            tool.original,
+            tool.plan.side_effects,
+            pauses=tool.plan.approval != "never" or tool.plan.on_unknown == "pause",
+        )
+        for tool in agent.tools
+    ]
 
 
 def _installed() -> Installed:

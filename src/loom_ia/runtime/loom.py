@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from loom_ia.runtime.host import Host
     from loom_ia.runtime.runs import Runs
 
+
 class DecisionOptions(TypedDict, total=False):
     """What may accompany a decision."""
 

@@ -82,7 +82,9 @@ def checked_id(what: Text, value: str | None) -> str | None:
     if not value.strip():
         problem = Text("it is empty; give it at least one character")
     elif len(value) > MAX_ID:
-        problem = Text("it has {n} characters; keep it within {max}", {"n": len(value), "max": MAX_ID})
+        problem = Text(
+            "it has {n} characters; keep it within {max}", {"n": len(value), "max": MAX_ID}
+        )
     elif any(ord(c) < 32 or 0xD800 <= ord(c) <= 0xDFFF for c in value):  # noqa: PLR2004
         problem = Text("it holds a control character or half a character; remove it")
     if problem is not None:
@@ -90,16 +92,15 @@ def checked_id(what: Text, value: str | None) -> str | None:
     return value
 
 
-async def _stored(
-    host: Host, tenant: str, session: str, files: Sequence[Attachment]
-) -> Files:
+async def _stored(host: Host, tenant: str, session: str, files: Sequence[Attachment]) -> Files:
     if not files:
         return ()
-    from loom_ia.tools.media import load_attachments  # noqa: PLC0415
+    from loom_ia.tools.media import Limits, load_attachments  # noqa: PLC0415
 
     limits = host.config.execution.attachments
     blocks: list[ImageBlock | FileBlock] = []
-    for file in await load_attachments(files, limits.max_bytes, limits.max_files):
+    allowed = Limits(max_bytes=limits.max_bytes, max_files=limits.max_files)
+    for file in await load_attachments(files, allowed):
         uri = await host.artifacts.put(tenant, session, file.data, file.media_type)
         kind = ImageBlock if file.media_type.startswith("image/") else FileBlock
         blocks.append(kind(uri=uri, media_type=file.media_type, name=file.name))

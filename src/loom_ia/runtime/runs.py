@@ -192,7 +192,7 @@ class Runs:
         return scene
 
 
-async def _value(answer: Awaitable[bool] | bool) -> bool:
+async def _value(answer: Awaitable[bool] | bool, /) -> bool:  # noqa: FBT001  what it awaits
     return answer if isinstance(answer, bool) else await answer
 
 

@@ -1,4 +1,4 @@
-"""Facts about calls of models. A model step opens with its first attempt and closes by its answer."""
+"""Facts about calls of models. A model step opens with its first attempt, closes by its answer."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ class ToolSettled(CallFact):
 
     def evolve(self, state: RunState) -> RunState:
         call = self.of(state)
-        if call.status != "unknown" and call.status != "started":
+        if call.status not in {"unknown", "started"}:
             raise CannotApplyError
         if self.sent is None:
             return state.with_call(self.call_id, status="unknown", settle_tried=True)

@@ -25,7 +25,7 @@ class RunRef:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A fact and what its writer chose of the envelope; the store adds positions and the instant."""
+    """A fact and what its writer chose of the envelope; the store adds positions and instant."""
 
     id: str
     payload: Payload
@@ -77,7 +77,7 @@ class Page:
 
 
 class Journal(Protocol):
-    """Ordered events of sessions. Every method is finished, not cut, when its caller is cancelled."""
+    """Ordered events of sessions. Methods are finished, not cut, when their caller is cancelled."""
 
     @property
     def durable(self) -> bool:
@@ -221,3 +221,5 @@ class Store(Protocol):
     def leases(self) -> Leases: ...
     @property
     def blobs(self) -> Blobs: ...
+    @property
+    def artifacts(self) -> Artifacts: ...

@@ -69,7 +69,7 @@ class ToolContext:
     idempotency_key: str
     """The same for every launch of this call, unlike any other call."""
     fence: int
-    """Epoch of the drive: an outside system that keeps the highest one seen can refuse the others."""
+    """Epoch of the drive: an outside system that keeps the highest one can refuse the others."""
     caller: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
