@@ -1,0 +1,1 @@
+"""Everything that touches the outside: one package for each backend of each port."""

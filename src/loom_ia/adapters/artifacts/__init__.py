@@ -1,0 +1,1 @@
+"""Files of sessions: one package for each backend, opened by its `Settings`."""

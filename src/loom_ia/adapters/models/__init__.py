@@ -1,0 +1,1 @@
+"""Models, one package for each provider."""

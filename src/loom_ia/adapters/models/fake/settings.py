@@ -1,0 +1,24 @@
+"""What `params` of a fake model may say."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from loom_ia.adapters.models.fake.model import FakeModel
+from loom_ia.core.model.script import Turn
+
+
+class Settings(BaseModel):
+    """The script of a fake model; one entry for each model turn of a run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    script: tuple[Turn, ...] = Field(min_length=1)
+
+    @asynccontextmanager
+    async def open(self, env: object) -> AsyncGenerator[FakeModel]:  # noqa: ARG002 - it needs none
+        """The model of this script."""
+        yield FakeModel(self.script)

@@ -1,0 +1,1 @@
+"""Stores: one package for each backend, opened by its `Settings`."""

@@ -1,0 +1,165 @@
+"""Lease files: who drives each root run, and whether that process still lives."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from loom_ia.adapters.files import make_folder, read_file, replace_file
+from loom_ia.adapters.names import encode
+from loom_ia.adapters.storage.ledger import Track
+from loom_ia.core.projections.index import RunEntry
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process that no other one can be taken for, as long as its machine runs."""
+
+    pid: int
+    machine: str
+    """Boot of the machine, and namespace of its process numbers."""
+    born: str
+    """Start time in clock ticks since the boot; empty where the system does not tell."""
+
+
+def this_process() -> Process:
+    """The process that runs this."""
+    pid = os.getpid()
+    boot = read_file("/proc/sys/kernel/random/boot_id") if Path("/proc").is_dir() else None
+    machine = platform.node() if boot is None else boot.decode().strip()
+    try:
+        machine += " " + os.readlink("/proc/self/ns/pid")  # noqa: PTH115  a text, not a path
+    except OSError:
+        machine += " -"
+    return Process(pid, machine, _born(pid) or "")
+
+
+def _born(pid: int) -> str | None:
+    """Start time of a living process, None when it is gone or only waits to be buried."""
+    stat = read_file(f"/proc/{pid}/stat")
+    if stat is None:
+        return None
+    fields = stat.rpartition(b")")[2].split()
+    return None if fields[0] in {b"Z", b"X"} else fields[19].decode()
+
+
+def gone(process: Process, here: Process) -> bool:
+    """True when the process ran on this machine and has ended."""
+    if process.machine != here.machine or process == here:
+        return False
+    try:
+        os.kill(process.pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        pass  # it exists, and is somebody else's
+    if not here.born:
+        return False
+    try:
+        return _born(process.pid) != process.born
+    except OSError:
+        return True  # it ended while its file was being read
+
+
+class Record(BaseModel):
+    """Content of a lease file."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+
+    run_id: str
+    epoch: int
+    until: datetime | None
+    """None once it was given back."""
+    holder: str
+    pid: int
+    machine: str
+    born: str
+    position: int
+    """Position of the run when the lease was given back."""
+    waiting: bool
+
+    @property
+    def process(self) -> Process:
+        """The process that holds it."""
+        return Process(self.pid, self.machine, self.born)
+
+
+class LeaseFiles:
+    """Leases of a tenant; each is read and written under the lock of its session."""
+
+    def __init__(self, tenant: Path, data: Path, here: Process) -> None:
+        self._folder, self._data, self._here = tenant / ".leases", data, here
+
+    def refresh(self, track: Track, now: datetime, *, living: bool) -> None:
+        """Bring an entry up to date; `living`: a lease whose process is gone ends now."""
+        entry = track.entry
+        if entry.ended is not None:
+            return
+        raw = read_file(self._path(entry.run_id))
+        if raw == track.lease and not (living and raw is not None):
+            return
+        record = _parsed(raw)
+        if raw != track.lease:
+            track.lease = raw
+            if record is None:
+                cut = None if raw is None else now  # damaged: nobody can hold it
+                entry = entry.evolve(lease_until=cut, lease_holder="")
+            else:
+                entry = _leased(entry, record, told=track.woken > record.position)
+        ended = record is not None and living and gone(record.process, self._here)
+        if ended and entry.driven(now):
+            entry = entry.evolve(lease_until=now)
+        track.entry = entry
+
+    def store(self, track: Track, entry: RunEntry) -> None:
+        """Write the lease of an entry, which becomes the track's."""
+        here = self._here
+        record = Record(
+            run_id=entry.run_id,
+            epoch=entry.epoch,
+            until=entry.lease_until,
+            holder=entry.lease_holder,
+            pid=here.pid,
+            machine=here.machine,
+            born=here.born,
+            position=entry.position,
+            waiting=entry.waiting,
+        )
+        raw = record.model_dump_json().encode()
+        make_folder(self._folder, top=self._data)
+        # Not synced: after a power cut nobody drives, and events tell the epochs that wrote any.
+        replace_file(self._path(entry.run_id), raw, sync=False)
+        track.lease, track.entry = raw, entry
+
+    def drop(self, track: Track) -> None:
+        """Forget the lease of a run that has ended."""
+        Path(self._path(track.entry.run_id)).unlink(missing_ok=True)
+        track.lease = None
+
+    def _path(self, run_id: str) -> Path:
+        return self._folder / f"{encode(run_id)}.json"
+
+
+def _parsed(raw: bytes | None) -> Record | None:
+    if raw is None:
+        return None
+    try:
+        return Record.model_validate_json(raw)
+    except ValidationError:
+        return None
+
+
+def _leased(entry: RunEntry, record: Record, *, told: bool) -> RunEntry:
+    """Entry under a lease; `told`: an event said since whether the run waits."""
+    waiting = entry.waiting if told else record.waiting
+    return entry.evolve(
+        epoch=max(entry.epoch, record.epoch),
+        lease_until=record.until,
+        lease_holder=record.holder if record.until is not None else "",
+        waiting=waiting,
+    )

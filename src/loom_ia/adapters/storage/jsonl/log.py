@@ -1,0 +1,373 @@
+"""One session file: its lock, its lines, and what is known of them."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import re
+import time
+from array import array
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from loom_ia.adapters.files import sync_folder, write_all
+from loom_ia.adapters.storage.ledger import Ledger, moving
+from loom_ia.core.errors import JournalDamagedError, StoreUnavailableError
+from loom_ia.core.events import Event, UndecodableError, decode
+from loom_ia.core.events.envelope import TYPES
+
+logger = logging.getLogger("loom_ia.journal")
+
+WAIT = 10.0
+"""Seconds to wait for another process that writes to the session."""
+
+_MOVING = frozenset(name for name, kind in TYPES.items() if moving(kind))
+_RUN = re.compile(rb'"run_id":("(?:[^"\\]|\\.)*")')
+
+
+class MovedError(Exception):
+    """The path names another file than the open one: open it again."""
+
+
+@dataclass(slots=True)
+class Damage:
+    """A line that cannot be read."""
+
+    line: int
+    """Index of the line, from 0."""
+    run_id: str | None
+    """Its run; None while unknown, empty when it cannot be known."""
+    suspect: str
+    """Run of the line before it, or the only one that was going on."""
+
+
+class Log:
+    """A session file and its ledger. Used by one thread; other processes are kept out by a lock.
+
+    `rows` gives, for each run, the line of each position; `~line` for a damaged one.
+    """
+
+    def __init__(self, path: Path, session_id: str) -> None:
+        self.path, self.session_id = path, session_id
+        self.fd = -1
+        self.failure: StoreUnavailableError | None = None
+        self._identity = (0, 0)
+        self._dirty = self._fresh = False
+        self.torn = b""
+        """Bytes behind the last newline."""
+        self._reset()
+
+    def _reset(self) -> None:
+        self.size = 0
+        self.ledger = Ledger()
+        self.starts = array("Q")
+        self.seqs = array("Q")
+        self.rows: dict[str, array[int]] = {}
+        self.damages: list[Damage] = []
+        self._pending: list[Damage] = []
+        self._last_run = ""
+
+    def open(self, *, create: bool) -> None:
+        """Open the file, unless it is.
+
+        Raises:
+            FileNotFoundError: there is none, and `create` is false.
+
+        """
+        if self.fd >= 0:
+            return
+        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        self.fd = os.open(self.path, flags, 0o600)
+        stat = os.fstat(self.fd)
+        if self._identity != (stat.st_dev, stat.st_ino):
+            self._identity = (stat.st_dev, stat.st_ino)
+            self._reset()
+
+    def close(self) -> None:
+        """Give the descriptor back; what is known of the file is kept."""
+        if self.fd < 0:
+            return
+        try:
+            self.flush()
+        except StoreUnavailableError as error:
+            self.failure = error  # for the callers whose flush comes next
+        finally:
+            os.close(self.fd)
+            self.fd = -1
+
+    @contextmanager
+    def locked(self) -> Generator[None]:
+        """Keep other writers out, with the ledger up to date.
+
+        Raises:
+            MovedError: the path names another file.
+            FileNotFoundError: the path names none: the session was erased.
+            StoreUnavailableError: another process does not let go.
+
+        """
+        self._lock()
+        try:
+            stat = os.stat(self.path)  # noqa: PTH116  called at each append
+            if (stat.st_dev, stat.st_ino) != self._identity:
+                raise MovedError
+            self._refresh(stat.st_size)
+            yield
+        finally:
+            fcntl.flock(self.fd, fcntl.LOCK_UN)
+
+    def _lock(self) -> None:
+        deadline, pause = 0.0, 0.00005
+        while True:
+            try:
+                fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                now = time.monotonic()
+                deadline = deadline or now + WAIT
+                if now > deadline:
+                    reason = f"locked by another process for {WAIT:.0f} s"
+                    raise StoreUnavailableError(path=str(self.path), reason=reason) from None
+                time.sleep(pause)
+                pause = min(pause * 2, 0.005)
+            else:
+                return
+
+    def _refresh(self, size: int) -> None:
+        if size == self.size + len(self.torn) and not self.torn:
+            return
+        if size < self.size:
+            self._reset()
+        data = _pread(self.fd, self.size, size)
+        end = data.rfind(b"\n") + 1
+        self.torn = data[end:]
+        self._scan(data[:end])
+
+    def _scan(self, data: bytes) -> None:
+        for line in data.split(b"\n")[:-1]:
+            self._take(line)
+            self.size += len(line) + 1
+        for damage in self._pending:
+            self._blame(damage, damage.suspect)
+        self._pending.clear()
+
+    def _take(self, line: bytes) -> None:
+        index = len(self.starts)
+        try:
+            run_id, position = self._apply(line)
+        except UndecodableError:
+            self.ledger.seq += 1
+            self._damaged(line, index)
+        else:
+            self._place(run_id, position, index)
+            self._last_run = run_id
+        self.starts.append(self.size)
+        self.seqs.append(self.ledger.seq)
+
+    def _apply(self, line: bytes) -> tuple[str, int]:
+        """Run and position of a line, once the ledger has taken it."""
+        ledger = self.ledger
+        try:
+            data = json.loads(line)
+            run_id, position, seq = data["run_id"], data["position"], data["seq"]
+            track = ledger.tracks.get(run_id)
+            if track is None or data["type"] in _MOVING:
+                event = decode(line)
+                ledger.apply(event)
+            else:
+                at = datetime.fromisoformat(data["at"])
+                track.position, track.at, ledger.seq = int(position), at, int(seq)
+                ledger.last = max(ledger.last, at)
+            if epoch := data.get("epoch"):
+                self._epoch(run_id, int(epoch))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise UndecodableError(str(error)) from error
+        return run_id, position
+
+    def _epoch(self, run_id: str, epoch: int) -> None:
+        """Remember the highest epoch that wrote anything in a run tree."""
+        track = self.ledger.tracks.get(run_id)
+        root = None if track is None else self.ledger.tracks.get(track.entry.root_id)
+        if root is not None and root.entry.epoch < epoch:
+            root.entry = root.entry.evolve(epoch=epoch)
+
+    def _place(self, run_id: str, position: int, index: int) -> None:
+        """Note where a position is; positions that are missing before it are damaged lines."""
+        if not run_id:
+            return
+        row = self.rows.setdefault(run_id, array("q"))
+        while len(row) < position - 1:
+            damage = self._pending.pop(0) if self._pending else Damage(index, run_id, "")
+            damage.run_id = run_id
+            if damage not in self.damages:
+                self.damages.append(damage)
+            row.append(~damage.line)
+        if len(row) >= position:
+            row[position - 1] = index
+        else:
+            row.append(index)
+
+    def _damaged(self, line: bytes, index: int) -> None:
+        going = self.ledger.open
+        suspect = self._last_run
+        if suspect not in going and len(going) == 1:
+            suspect = next(iter(going))
+        damage = Damage(index, None, suspect if suspect in going else "")
+        self.damages.append(damage)
+        named = _RUN.search(line)
+        run_id = _text(named.group(1)) if named else None
+        if run_id is not None and run_id in self.rows:
+            self._blame(damage, run_id)
+        else:
+            self._pending.append(damage)
+
+    def _blame(self, damage: Damage, run_id: str) -> None:
+        """Count a damaged line in the positions of a run."""
+        damage.run_id = run_id
+        track = self.ledger.tracks.get(run_id)
+        if run_id and track is not None:
+            self.rows.setdefault(run_id, array("q")).append(~damage.line)
+            track.position += 1
+
+    def lines(self, indexes: Sequence[int]) -> Iterator[tuple[int, bytes]]:
+        """Bytes of some lines, in order, without their newlines."""
+        if not indexes:
+            return
+        first, last = indexes[0], indexes[-1]
+        base, end = self.starts[first], self._end(last)
+        data = _pread(self.fd, base, end)
+        for index in indexes:
+            yield index, data[self.starts[index] - base : self._end(index) - base - 1]
+
+    def _end(self, index: int) -> int:
+        return self.starts[index + 1] if index + 1 < len(self.starts) else self.size
+
+    def damage(self, index: int) -> JournalDamagedError:
+        """What is raised for a damaged line."""
+        return JournalDamagedError(path=str(self.path), line=index + 1, session_id=self.session_id)
+
+    def read(self, run_id: str, after: int) -> list[Event]:
+        """Events of a run.
+
+        Raises:
+            JournalDamagedError: one of them cannot be read.
+
+        """
+        row = self.rows.get(run_id, array("q"))[after:]
+        for index in row:
+            if index < 0:
+                raise self.damage(~index)
+        events: list[Event] = []
+        for index, line in self.lines(row):
+            try:
+                events.append(decode(line))
+            except UndecodableError:
+                raise self.damage(index) from None
+        return events
+
+    def write(self, events: Sequence[Event]) -> None:
+        """Append the lines of events that the ledger accepted, all or none.
+
+        Raises:
+            StoreUnavailableError: none was written.
+
+        """
+        lines = [event.encode() for event in events]
+        data = b"\n".join(lines) + b"\n"
+        self._fresh = self._fresh or not self.size
+        try:
+            written = os.write(self.fd, data)
+            if written < len(data):
+                write_all(self.fd, data[written:])  # says why it was short
+        except OSError as error:
+            self._undo()
+            reason = error.strerror or str(error)
+            raise StoreUnavailableError(path=str(self.path), reason=reason) from error
+        start = self.size
+        for event, line in zip(events, lines, strict=True):
+            self._place(event.run_id, event.position, len(self.starts))
+            self.starts.append(start)
+            self.seqs.append(event.seq)
+            self.ledger.apply(event)
+            start += len(line) + 1
+        self.size = start
+
+    def _undo(self) -> None:
+        try:
+            os.ftruncate(self.fd, self.size)
+        except OSError:
+            logger.exception("%s: a write that failed could not be removed", self.path)
+
+    def heal(self) -> int:
+        """Make the end of the file clean, under the lock; bytes that had to be removed."""
+        torn = self.torn
+        if not torn:
+            return 0
+        try:
+            whole = decode(torn).seq == self.ledger.seq + 1
+        except UndecodableError:
+            whole = False
+        if whole:
+            write_all(self.fd, b"\n")
+            self.torn = b""
+            self._scan(torn + b"\n")
+            return 0
+        aside = os.open(f"{self.path}.torn", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            write_all(aside, torn + b"\n")
+        finally:
+            os.close(aside)
+        os.ftruncate(self.fd, self.size)
+        self.torn = b""
+        logger.warning(
+            "%s: %d bytes of a write cut by a crash were moved to %s.torn",
+            *(self.path, len(torn), self.path.name),
+        )
+        return len(torn)
+
+    def dirty(self) -> None:
+        """Say that what was written must be on the disk before it is acknowledged."""
+        self._dirty = True
+
+    def flush(self) -> None:
+        """Put on the disk what must be.
+
+        Raises:
+            StoreUnavailableError: the disk did not take it.
+
+        """
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            raise failure
+        if not self._dirty:
+            return
+        self._dirty = False
+        try:
+            os.fdatasync(self.fd)
+            if self._fresh:
+                sync_folder(self.path.parent)
+                self._fresh = False
+        except OSError as error:
+            reason = f"{error.strerror}; what was written may be lost"
+            raise StoreUnavailableError(path=str(self.path), reason=reason) from error
+
+
+def _pread(fd: int, start: int, end: int) -> bytes:
+    parts: list[bytes] = []
+    while start < end:
+        part = os.pread(fd, end - start, start)
+        if not part:
+            break
+        parts.append(part)
+        start += len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _text(quoted: bytes) -> str | None:
+    try:
+        return str(json.loads(quoted))
+    except ValueError:
+        return None

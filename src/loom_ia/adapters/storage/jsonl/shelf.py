@@ -1,0 +1,310 @@
+"""The sessions of one thread: every operation on them, in order, one file lock for each."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from threading import Lock
+
+from loom_ia.adapters.files import make_folder, reported
+from loom_ia.adapters.io import Synced
+from loom_ia.adapters.names import encode
+from loom_ia.adapters.storage.jsonl.index import Index
+from loom_ia.adapters.storage.jsonl.leases import LeaseFiles, Process
+from loom_ia.adapters.storage.jsonl.log import Log, MovedError, logger
+from loom_ia.adapters.storage.jsonl.repair import repaired
+from loom_ia.core.errors import RunNotFoundError, StoreUnavailableError
+from loom_ia.core.events import Event, RunResumed, TailHealed, UndecodableError, decode
+from loom_ia.core.ports import Append, Draft, Lease, Page, RunRef
+from loom_ia.core.projections.index import RunEntry
+
+FILES = 64
+"""Files that a shelf keeps open."""
+LOGS = 1024
+"""Sessions that a shelf remembers; those with a closed file and no run going on go first."""
+
+
+def new_id() -> str:
+    """A UUIDv7 of the store's own (RFC 9562, section 5.7)."""
+    value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
+    value = value & ~(0xF000 << 64) | 0x7000 << 64
+    value = value & ~(0xC000 << 48) | 0x8000 << 48
+    return str(uuid.UUID(int=value))
+
+
+@dataclass(slots=True, eq=False)
+class Tenant:
+    """Folder of a tenant, and what its sessions share."""
+
+    folder: Path
+    index: Index
+    leases: LeaseFiles
+
+
+@dataclass(slots=True, eq=False)
+class Tenants:
+    """Folders of all tenants."""
+
+    data: Path
+    here: Process
+    clock: Callable[[], datetime]
+    _known: dict[str, Tenant] = field(default_factory=dict[str, Tenant])
+    _lock: Lock = field(default_factory=Lock)
+
+    def get(self, tenant_id: str) -> Tenant:
+        """A tenant, whose folder may not exist yet."""
+        with self._lock:
+            found = self._known.get(tenant_id)
+            if found is None:
+                folder = self.data / encode(tenant_id)
+                index = Index(tenant_id, folder, self.data)
+                found = Tenant(folder, index, LeaseFiles(folder, self.data, self.here))
+                self._known[tenant_id] = found
+            return found
+
+
+class Shelf:
+    """Logs of the sessions that fell to one thread."""
+
+    def __init__(self, tenants: Tenants) -> None:
+        self._tenants = tenants
+        self._logs: OrderedDict[tuple[str, str], Log] = OrderedDict()
+        self._open: OrderedDict[tuple[str, str], Log] = OrderedDict()
+
+    def close(self) -> None:
+        """Close every file."""
+        for log in self._open.values():
+            log.close()
+        self._open.clear()
+        self._logs.clear()
+
+    @contextmanager
+    def _session(
+        self, tenant_id: str, session_id: str, *, create: bool = False
+    ) -> Generator[Log | None]:
+        """A session under its lock, None when there is none."""
+        tenant = self._tenants.get(tenant_id)
+        key = (tenant_id, session_id)
+        path = tenant.folder / f"{encode(session_id)}.jsonl"
+        with reported(path):
+            log = self._found(key, path, tenant, create=create)
+            while log is not None:
+                try:
+                    with log.locked():
+                        yield log
+                        return
+                except MovedError:
+                    log.close()
+                    log = self._found(key, path, tenant, create=False)
+                except FileNotFoundError:
+                    if path.exists():
+                        raise
+                    self._forget(key)
+                    raise StoreUnavailableError(
+                        path=str(path), reason="the session was erased"
+                    ) from None
+        yield None
+
+    def _found(
+        self, key: tuple[str, str], path: Path, tenant: Tenant, *, create: bool
+    ) -> Log | None:
+        log = self._logs.get(key)
+        if log is None:
+            log = Log(path, key[1])
+        elif log.fd >= 0:
+            self._open.move_to_end(key)
+            return log
+        try:
+            log.open(create=False)
+        except FileNotFoundError:
+            self._forget(key)
+            if not create:
+                return None
+            self._create(log, tenant)
+        self._keep(key, log)
+        return log
+
+    def _create(self, log: Log, tenant: Tenant) -> None:
+        make_folder(tenant.folder, top=self._tenants.data)
+        known = tenant.index.names(log.session_id)
+        try:
+            log.open(create=not known)
+        except FileNotFoundError:
+            reason = "the session was erased; choose another id"
+            raise StoreUnavailableError(path=str(log.path), reason=reason) from None
+
+    def _keep(self, key: tuple[str, str], log: Log) -> None:
+        self._logs[key] = self._open[key] = log
+        self._logs.move_to_end(key)
+        if len(self._open) > FILES:
+            idle, old = self._open.popitem(last=False)
+            old.close()
+            if not old.ledger.open:
+                self._logs.pop(idle, None)
+        if len(self._logs) > LOGS:
+            gone, old = self._logs.popitem(last=False)
+            self._open.pop(gone, None)
+            old.close()
+
+    def _forget(self, key: tuple[str, str]) -> None:
+        self._open.pop(key, None)
+        log = self._logs.pop(key, None)
+        if log is not None:
+            log.close()
+
+    def append(self, write: Append) -> Page | Synced[Page]:
+        """Judge and write (see `Journal.append`)."""
+        ref, kind = write.ref, write.fence.kind
+        tenant = self._tenants.get(ref.tenant_id)
+        with self._session(ref.tenant_id, ref.session_id, create=kind == "start") as log:
+            if log is None:
+                raise RunNotFoundError(run_id=ref.run_id)
+            removed = log.heal()
+            ledger = log.ledger
+            now = ledger.now(self._tenants.clock())
+            self._refresh_leases(tenant.leases, log, write, now)
+            ledger.judge(write, now)
+            if kind == "start":
+                tenant.index.announce(ref)
+            events = self._stamped(log, write, removed, now)
+            root = ledger.tracks.get(ref.root_id)
+            if root is not None and any(isinstance(e.payload, RunResumed) for e in events):
+                tenant.leases.drop(root)
+            log.write(events)
+            self._end_lease(tenant.leases, log, ref)
+            page = Page(events, now)
+            if not write.sync:
+                return page
+            log.dirty()
+            return Synced(page, log, log.flush)
+
+    def _refresh_leases(self, leases: LeaseFiles, log: Log, write: Append, now: datetime) -> None:
+        tracks, ref = log.ledger.tracks, write.ref
+        track = tracks.get(ref.run_id)
+        root_id = ref.root_id if track is None else track.entry.root_id
+        root = tracks.get(root_id)
+        if root is not None and write.fence.kind in {"plan", "outcome"}:
+            leases.refresh(root, now, living=False)
+        if write.guard is not None and write.guard.session_idle:
+            self._refresh_others(leases, log, root_id, now)
+
+    def _refresh_others(self, leases: LeaseFiles, log: Log, root_id: str, now: datetime) -> None:
+        for run_id, track in log.ledger.open.items():
+            if run_id != root_id:
+                leases.refresh(track, now, living=True)
+
+    def _stamped(self, log: Log, write: Append, removed: int, now: datetime) -> list[Event]:
+        drafts = list(write.drafts)
+        if not removed:
+            return log.ledger.stamp(write, drafts, now)
+        place = 1 if write.fence.kind == "start" else 0
+        drafts.insert(place, Draft(new_id(), TailHealed(removed=removed)))
+        events = log.ledger.stamp(write, drafts, now)
+        events[place] = events[place].model_copy(update={"epoch": 0, "skippable": True})
+        return events
+
+    def _end_lease(self, leases: LeaseFiles, log: Log, ref: RunRef) -> None:
+        root = log.ledger.tracks.get(ref.root_id)
+        if root is not None and root.lease is not None and root.entry.ended is not None:
+            leases.drop(root)
+
+    def read(self, ref: RunRef, after: int) -> Page:
+        """Events of a run (see `Journal.read`)."""
+        with self._session(ref.tenant_id, ref.session_id) as log:
+            if log is None:
+                return Page((), self._tenants.clock())
+            now = log.ledger.now(self._tenants.clock())
+            return Page(log.read(ref.run_id, after), now)
+
+    def session(self, tenant_id: str, session_id: str, after: int) -> Page:
+        """Events of a session (see `Journal.session`)."""
+        events: list[Event] = []
+        with self._session(tenant_id, session_id) as log:
+            if log is None:
+                return Page((), self._tenants.clock())
+            indexes = [n for n, seq in enumerate(log.seqs) if seq > after]
+            for index, line in log.lines(indexes):
+                try:
+                    events.append(decode(line))
+                except UndecodableError:
+                    logger.warning("%s", log.damage(index))
+            return Page(events, log.ledger.now(self._tenants.clock()))
+
+    def repair(self, tenant_id: str, session_id: str) -> Sequence[int]:
+        """Set damaged lines aside (see `Journal.repair`)."""
+        with self._session(tenant_id, session_id) as log:
+            if log is None:
+                return ()
+            lines = repaired(log, tenant_id, new_id)
+        if lines:
+            self._forget((tenant_id, session_id))
+        return lines
+
+    def claim(self, ref: RunRef, ttl: timedelta, holder: str, *, steal: bool) -> Lease:
+        """Take a lease (see `Leases.claim`)."""
+        leases = self._tenants.get(ref.tenant_id).leases
+        with self._leased(ref) as (log, now):
+            root = log.ledger.root(ref)
+            leases.refresh(root, now, living=True)
+            self._refresh_others(leases, log, root.entry.run_id, now)
+            lease, entry = log.ledger.claim(ref, now + ttl, holder, steal=steal, now=now)
+            leases.store(root, entry)
+            return lease
+
+    def renew(self, lease: Lease, ttl: timedelta) -> Lease:
+        """Make a lease longer (see `Leases.renew`)."""
+        leases = self._tenants.get(lease.ref.tenant_id).leases
+        with self._leased(lease.ref) as (log, now):
+            root = log.ledger.root(lease.ref)
+            leases.refresh(root, now, living=False)
+            entry = log.ledger.renewed(lease, now + ttl)
+            if entry is None:
+                return lease
+            leases.store(root, entry)
+            return replace(lease, until=now + ttl, now=now)
+
+    def release(self, lease: Lease, position: int, *, waiting: bool) -> bool:
+        """Give a lease back (see `Leases.release`)."""
+        leases = self._tenants.get(lease.ref.tenant_id).leases
+        with self._leased(lease.ref) as (log, now):
+            root = log.ledger.root(lease.ref)
+            leases.refresh(root, now, living=False)
+            entry = log.ledger.released(lease, position, waiting=waiting)
+            if entry is None:
+                return False
+            if entry.ended is None:
+                leases.store(root, entry)
+            return True
+
+    @contextmanager
+    def _leased(self, ref: RunRef) -> Generator[tuple[Log, datetime]]:
+        with self._session(ref.tenant_id, ref.session_id) as log:
+            if log is None:
+                raise RunNotFoundError(run_id=ref.run_id)
+            yield log, log.ledger.now(self._tenants.clock())
+
+    def entries(self, tenant_id: str, session_id: str, *, due: bool) -> list[RunEntry]:
+        """Root runs of a session, or those that have something to do."""
+        leases = self._tenants.get(tenant_id).leases
+        with self._session(tenant_id, session_id) as log:
+            if log is None:
+                return []
+            now = log.ledger.now(self._tenants.clock())
+            for track in log.ledger.open.values():
+                leases.refresh(track, now, living=True)
+            if not due:
+                return list(log.ledger.roots())
+            return [t.entry for t in log.ledger.open.values() if t.entry.due(now)]
+
+    def confirm(self, ref: RunRef) -> RunRef | None:
+        """The address that the index gives, if the run was written."""
+        with self._session(ref.tenant_id, ref.session_id) as log:
+            entry = None if log is None else log.ledger.entry(ref.run_id)
+            return None if entry is None else replace(ref, root_id=entry.root_id)

@@ -1,0 +1,275 @@
+"""What a store knows of one session: where each run is, who drives it, when the last event was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+
+from loom_ia.core.errors import (
+    EpochStaleError,
+    InvalidIdError,
+    RunEndedError,
+    RunHeldError,
+    RunNotFoundError,
+    SessionBusyError,
+)
+from loom_ia.core.events import (
+    ApprovalRequested,
+    CancelRequested,
+    Decided,
+    Event,
+    Payload,
+    RunCancelled,
+    RunClaimed,
+    RunCompleted,
+    RunFailed,
+    RunResumed,
+    RunStarted,
+    ToolReported,
+)
+from loom_ia.core.fencing import judge
+from loom_ia.core.ports import Append, Draft, Lease, RunRef
+from loom_ia.core.projections.index import RunEntry, indexed
+
+WAKING = (ApprovalRequested, CancelRequested, Decided, RunClaimed, RunResumed, ToolReported)
+"""Facts that say by themselves whether the run waits for a human."""
+MOVING = (*WAKING, RunStarted, RunCompleted, RunFailed, RunCancelled)
+"""Facts that change more of an entry than its position."""
+
+_DRIVEN = frozenset({"start", "plan", "outcome"})
+_moves: dict[type[Payload], bool] = {}
+
+
+def moving(kind: type[Payload]) -> bool:
+    """True when events of this class change more of an entry than its position."""
+    known = _moves.get(kind)
+    if known is None:
+        known = _moves[kind] = issubclass(kind, MOVING)
+    return known
+
+
+class Track:
+    """One run; its entry is brought up to date when it is asked for."""
+
+    __slots__ = ("_entry", "at", "lease", "position", "woken")
+
+    def __init__(self, entry: RunEntry) -> None:
+        self._entry = entry
+        self.position = entry.position
+        self.at = entry.updated_at
+        self.woken = 0
+        """Position of the last fact that told whether the run waits."""
+        self.lease: bytes | None = None
+        """The lease as it was last read, for stores that keep it apart."""
+
+    @property
+    def entry(self) -> RunEntry:
+        """The run as it is now."""
+        entry = self._entry
+        if entry.position != self.position:
+            entry = entry.evolve(position=self.position, updated_at=self.at)
+            self._entry = entry
+        return entry
+
+    @entry.setter
+    def entry(self, entry: RunEntry) -> None:
+        self._entry = entry
+        self.position, self.at = entry.position, entry.updated_at
+
+
+class Ledger:
+    """The runs of one session, as its events and leases tell."""
+
+    __slots__ = ("last", "open", "seq", "tracks")
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self.last = datetime.min.replace(tzinfo=UTC)
+        self.tracks: dict[str, Track] = {}
+        self.open: dict[str, Track] = {}
+        """Root runs that have not ended."""
+
+    def now(self, instant: datetime) -> datetime:
+        """The store's instant: never before the last event."""
+        return max(self.last, instant)
+
+    def entry(self, run_id: str) -> RunEntry | None:
+        """Entry of a run."""
+        track = self.tracks.get(run_id)
+        return None if track is None else track.entry
+
+    def root(self, ref: RunRef) -> Track:
+        """Track of the root of a run.
+
+        Raises:
+            RunNotFoundError: the run is unknown here.
+
+        """
+        track = self.tracks.get(ref.run_id)
+        root = None if track is None else self.tracks.get(track.entry.root_id)
+        if root is None:
+            raise RunNotFoundError(run_id=ref.run_id)
+        return root
+
+    def roots(self) -> Iterator[RunEntry]:
+        """Entries of the root runs, in order of their start."""
+        for track in self.tracks.values():
+            if track.entry.root_id == track.entry.run_id:
+                yield track.entry
+
+    def others(self, root_id: str) -> Iterator[RunEntry]:
+        """Root runs that have not ended, but this one."""
+        for run_id, track in self.open.items():
+            if run_id != root_id:
+                yield track.entry
+
+    def judge(self, write: Append, now: datetime) -> None:
+        """Refuse a write by raising (see `core.fencing.judge`)."""
+        ref = write.ref
+        track = self.tracks.get(ref.run_id)
+        if track is None:
+            if write.fence.kind == "start":
+                _check_ids(ref)
+            judge(write, None, None, self.others(ref.root_id), now)
+            return
+        entry = track.entry
+        root = entry if entry.root_id == ref.run_id else self.entry(entry.root_id)
+        judge(write, entry, root, self.others(entry.root_id), now)
+
+    def stamp(self, write: Append, drafts: Sequence[Draft], now: datetime) -> list[Event]:
+        """Events of facts that were accepted; nothing is changed yet."""
+        ref, fence, seq = write.ref, write.fence, self.seq
+        track = self.tracks.get(ref.run_id)
+        position = 0 if track is None else track.position
+        epoch = fence.epoch if fence.kind in _DRIVEN else 0
+        tenant_id, session_id, run_id = ref.tenant_id, ref.session_id, ref.run_id
+        events: list[Event] = []
+        for draft in drafts:
+            seq += 1
+            position += 1
+            payload = draft.payload
+            event = Event(
+                id=draft.id,
+                seq=seq,
+                tenant_id=tenant_id,
+                session_id=session_id,
+                run_id=run_id,
+                position=position,
+                span_id=draft.span_id,
+                type=payload.type,
+                status=payload.outcome,
+                at=now,
+                epoch=epoch,
+                payload=payload,
+            )
+            events.append(event)
+        return events
+
+    def apply(self, event: Event) -> None:
+        """Take an event that is in the journal."""
+        self.seq = event.seq
+        self.last = max(self.last, event.at)
+        track = self.tracks.get(event.run_id)
+        payload = event.payload
+        if track is not None and not moving(type(payload)):
+            track.position, track.at = event.position, event.at
+            return
+        if not event.run_id:
+            return
+        entry = indexed(None if track is None else track.entry, event)
+        if entry.ended is not None and entry.lease_until is not None:
+            entry = entry.evolve(lease_until=None, lease_holder="")
+        if track is None:
+            track = self.tracks[event.run_id] = Track(entry)
+        else:
+            track.entry = entry
+        if isinstance(payload, WAKING):
+            track.woken = event.position
+        if entry.root_id == entry.run_id:
+            if entry.ended is None:
+                self.open[entry.run_id] = track
+            else:
+                self.open.pop(entry.run_id, None)
+
+    def claim(
+        self, ref: RunRef, until: datetime, holder: str, *, steal: bool, now: datetime
+    ) -> tuple[Lease, RunEntry]:
+        """A new lease, and the root's entry once it is taken; nothing is changed yet.
+
+        Raises:
+            RunNotFoundError, RunEndedError, RunHeldError, SessionBusyError: see `Leases.claim`.
+
+        """
+        entry = self.root(ref).entry
+        if entry.ended is not None:
+            raise RunEndedError(run_id=entry.run_id, status=entry.ended)
+        if entry.driven(now) and not steal:
+            end = entry.lease_until.isoformat() if entry.lease_until else ""
+            raise RunHeldError(run_id=entry.run_id, holder=entry.lease_holder, until=end)
+        _refuse_driven(self.others(entry.run_id), ref.session_id, now)
+        crashed = entry.lease_until is not None
+        epoch = entry.epoch + 1
+        changed = entry.evolve(epoch=epoch, lease_until=until, lease_holder=holder, waiting=False)
+        return Lease(ref, epoch, until, now, crashed), changed
+
+    def renewed(self, lease: Lease, until: datetime) -> RunEntry | None:
+        """The root's entry once its lease is longer; None when it ended or was given back.
+
+        Raises:
+            EpochStaleError: somebody else claimed the run.
+
+        """
+        entry = self.root(lease.ref).entry
+        _check_epoch(entry, lease)
+        if entry.ended is not None or entry.lease_until is None:
+            return None
+        return entry.evolve(lease_until=until)
+
+    def released(self, lease: Lease, position: int, *, waiting: bool) -> RunEntry | None:
+        """The root's entry once its lease is given back; None when the run moved.
+
+        Raises:
+            EpochStaleError: somebody else claimed the run.
+
+        """
+        entry = self.root(lease.ref).entry
+        _check_epoch(entry, lease)
+        if self.tracks[lease.ref.run_id].position != position:
+            return None
+        if entry.ended is not None:
+            return entry
+        return entry.evolve(lease_until=None, lease_holder="", waiting=waiting)
+
+
+def end_of(now: datetime, ttl: timedelta) -> datetime:
+    """End of a lease taken now."""
+    return now + ttl
+
+
+def _check_epoch(entry: RunEntry, lease: Lease) -> None:
+    if entry.epoch != lease.epoch:
+        raise EpochStaleError(run_id=entry.run_id, expected=lease.epoch, actual=entry.epoch)
+
+
+def _refuse_driven(others: Iterable[RunEntry], session_id: str, now: datetime) -> None:
+    for other in others:
+        if other.driven(now):
+            raise SessionBusyError(session_id=session_id, run_id=other.run_id)
+
+
+def _check_ids(ref: RunRef) -> None:
+    """Refuse identifiers that no file and no database could hold.
+
+    Raises:
+        InvalidIdError: it is empty, or holds half of a character.
+
+    """
+    for what, value in (
+        ("tenant", ref.tenant_id),
+        ("session", ref.session_id),
+        ("run", ref.run_id),
+    ):
+        if not value:
+            raise InvalidIdError(what=what, value=repr(value), reason="empty")
+        if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
+            raise InvalidIdError(what=what, value=ascii(value), reason="holds half a character")
