@@ -1,0 +1,78 @@
+"""Answers written in advance, played by the fake model and by `ScriptedModel`."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic_core import PydanticCustomError
+
+from loom_ia.core.model.blocks import AnyBlock, Message, TextBlock, ToolCallBlock
+from loom_ia.core.model.estimate import output_tokens
+from loom_ia.core.model.stream import Answer
+from loom_ia.core.model.usage import Usage
+
+_STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+
+
+class ScriptCall(BaseModel):
+    """A tool that the model asks for."""
+
+    model_config = _STRICT
+
+    name: str = Field(min_length=1)
+    arguments: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+
+
+class ScriptError(BaseModel):
+    """A failure in the place of an answer."""
+
+    model_config = _STRICT
+
+    kind: str = ""
+    """Word that says what failed: `rate_limit`, `auth`, …"""
+    message: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: object) -> object:
+        return {"message": value} if isinstance(value, str) else value
+
+    @property
+    def reason(self) -> str:
+        """Kind and message, as people read them."""
+        return ": ".join(part for part in (self.kind, self.message) if part) or "scripted error"
+
+
+class Turn(BaseModel):
+    """One answer of a script."""
+
+    model_config = _STRICT
+
+    text: str = ""
+    tool_calls: tuple[ScriptCall, ...] = ()
+    error: ScriptError | None = None
+    delay: float = Field(default=0.0, ge=0)
+    """Seconds before it."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.model_fields_set & {"text", "tool_calls", "error"}:
+            code, text = "empty_turn", "needs 'text', 'tool_calls' or 'error'"
+            raise PydanticCustomError(code, text)
+        return self
+
+
+def answer(turn: Turn, position: int, input_tokens: int) -> Answer:
+    """The answer of a turn; its calls are named `fake_<position>_<index>`."""
+    blocks: list[AnyBlock] = [TextBlock.of(turn.text)] if turn.text else []
+    for index, call in enumerate(turn.tool_calls):
+        arguments: dict[str, object] = {**call.arguments}
+        identifier = f"fake_{position}_{index}"
+        blocks.append(ToolCallBlock(id=identifier, name=call.name, arguments=arguments))
+    message = Message(role="assistant", blocks=tuple(blocks))
+    return Answer(
+        message=message,
+        stop="calls" if turn.tool_calls else "end",
+        usage=Usage(input=input_tokens, output=output_tokens(message)),
+    )
