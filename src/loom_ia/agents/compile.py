@@ -16,7 +16,12 @@ from loom_ia.core.ports import Artifacts, Model, Tool, ToolContext
 from loom_ia.core.templates import Template
 from loom_ia.core.wording import Language, say
 from loom_ia.engine.world import World
-from loom_ia.tools.decorator import ATTRIBUTE, Declaration, declaration_of
+from loom_ia.tools.decorator import (
+    ATTRIBUTE,
+    Declaration,
+    ToolDeclarationError,
+    declaration_of,
+)
 from loom_ia.tools.python import PythonFunctionTool
 
 
@@ -110,7 +115,9 @@ def compile_agent(spec: AgentSpec, prompt: Template, workshop: Workshop) -> Comp
 def _mounted(spec: AgentSpec, index: int, workshop: Workshop) -> Mounted:
     entry = spec.tools[index]
     function = workshop.resolve(spec, index)
-    said = declaration_of(function) if callable(function) else Declaration()
+    if not callable(function):
+        raise ToolDeclarationError(function=entry.python, reason="this is not a function")
+    said = declaration_of(function)
     original = entry.alias or said.name or str(getattr(function, "__name__", entry.python))
 
     async def save(context: ToolContext, data: bytes, media_type: str) -> str:
