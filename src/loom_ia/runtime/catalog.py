@@ -10,7 +10,8 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Protocol, Self
+
+from pydantic import BaseModel
 
 from loom_ia.core.errors import Kind, LoomError
 from loom_ia.core.ports import Artifacts, Clock, Ids, Model, Store
@@ -23,31 +24,28 @@ class UnknownAdapterError(LoomError):
     template = "{port} {name}: unknown; installed: {names}"
 
 
-class StoreSettings(Protocol):
+class StoreSettings(BaseModel):
     """Settings of a storage backend."""
 
-    @classmethod
-    def model_validate(cls, obj: object) -> Self: ...
+    def open(self, env: object) -> AbstractAsyncContextManager[Store]:
+        """Open what is described."""
+        raise NotImplementedError
 
-    def open(self, env: object) -> AbstractAsyncContextManager[Store]: ...
 
-
-class ArtifactsSettings(Protocol):
+class ArtifactsSettings(BaseModel):
     """Settings of an artifact backend."""
 
-    @classmethod
-    def model_validate(cls, obj: object) -> Self: ...
+    def open(self, env: object) -> AbstractAsyncContextManager[Artifacts]:
+        """Open what is described."""
+        raise NotImplementedError
 
-    def open(self, env: object) -> AbstractAsyncContextManager[Artifacts]: ...
 
-
-class ModelSettings(Protocol):
+class ModelSettings(BaseModel):
     """Settings of a model adapter."""
 
-    @classmethod
-    def model_validate(cls, obj: object) -> Self: ...
-
-    def open(self, env: object) -> AbstractAsyncContextManager[Model]: ...
+    def open(self, env: object) -> AbstractAsyncContextManager[Model]:
+        """Open what is described."""
+        raise NotImplementedError
 
 
 def installed(port: str) -> frozenset[str]:

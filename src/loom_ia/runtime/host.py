@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from loom_ia.agents.compile import Compiled, Workshop, compile_agent, declared_name
 from loom_ia.config.checks import Installed, ToolFacts, check_installed, check_tools, refuse
 from loom_ia.config.imports import Project
+from loom_ia.config.problems import validated
 from loom_ia.core.ports import Artifacts, Model, RunRef, Store
 from loom_ia.engine.world import Ports, World
 from loom_ia.runtime import catalog
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from loom_ia.config.loaded import Loaded
 
 TENANT = "default"
+EVENTS = ("storage", "events")
 
 
 @dataclass(slots=True, eq=False)
@@ -86,7 +88,9 @@ async def open_host(loaded: Loaded, given: Mapping[str, object], stack: AsyncExi
     refuse(check_installed(loaded, _installed()))
     environment = catalog.environment(loaded.root, dict(os.environ))
     events = loaded.config.storage.events
-    settings = catalog.store_settings(events.backend).model_validate(events.settings)
+    settings = validated(
+        catalog.store_settings(events.backend), loaded.source, EVENTS, value=events.settings
+    )
     store = await stack.enter_async_context(settings.open(environment))
     artifacts = await _artifacts(loaded, store, environment, stack)
     clock, ids = catalog.system()
@@ -157,9 +161,16 @@ async def _artifacts(
     loaded: Loaded, store: Store, environment: object, stack: AsyncExitStack
 ) -> Artifacts:
     section = loaded.config.storage.artifacts
-    if section is None:
-        return store.artifacts
-    settings = catalog.artifacts_settings(section.backend).model_validate(section.settings)
+    if section is not None:
+        backend, values = section.backend, section.settings
+    elif store.journal.durable:
+        folder = loaded.config.storage.events.settings.get("path", "data")
+        backend, values = "local", {"path": f"{folder}/.artifacts"}
+    else:
+        backend, values = "memory", {}
+    where = ("storage", "artifacts")
+    kind = catalog.artifacts_settings(backend)
+    settings = validated(kind, loaded.source, where, value=values)
     return await stack.enter_async_context(settings.open(environment))
 
 
@@ -169,11 +180,13 @@ async def _models(
     """Models by id; one registered under the id of a model replaces its adapter."""
     used = {agent.spec.main.model for agent in loaded.agents}
     models: dict[str, Model] = {}
-    for spec in loaded.config.models:
+    for n, spec in enumerate(loaded.config.models):
         own = given.get(spec.id)
         if own is not None and hasattr(own, "stream"):
             models[spec.id] = own  # pyright: ignore[reportArgumentType] reason: seen to stream
         elif spec.id in used:
-            settings = catalog.model_settings(spec.sdk).model_validate(spec)
+            where = ("models", n, "params")
+            kind = catalog.model_settings(spec.sdk)
+            settings = validated(kind, loaded.source, where, value=spec.params)
             models[spec.id] = await stack.enter_async_context(settings.open(environment))
     return models
