@@ -11,6 +11,7 @@ import io
 import re
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 from babel.messages.catalog import Catalog, Message
@@ -81,14 +82,10 @@ def compiled(translations: Catalog) -> bytes:
 def updated() -> Catalog:
     """Catalogue with exactly the message ids of the source."""
     known = catalogue() if PO.exists() else Catalog(locale="fr")
-    fresh = Catalog(locale="fr", fuzzy=False)
-    fresh.mime_headers = [
-        ("Project-Id-Version", "loom-ia"),
-        ("Language", "fr"),
-        ("MIME-Version", "1.0"),
-        ("Content-Type", "text/plain; charset=utf-8"),
-        ("Content-Transfer-Encoding", "8bit"),
-    ]
+    fresh = Catalog(locale="fr", project="loom-ia", fuzzy=False, header_comment="")
+    # Instants of a catalogue would change at every run and say nothing.
+    fresh.creation_date = fresh.revision_date = datetime(2000, 1, 1, tzinfo=UTC)
+    fresh.last_translator = fresh.language_team = fresh.msgid_bugs_address = "loom-ia"
     for message, places in message_ids().items():
         old = known.get(message)
         files = sorted({name for name, _ in places})

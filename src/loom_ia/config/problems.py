@@ -25,7 +25,7 @@ _SECRET_KEY = re.compile(
 _SECRET_VALUE = re.compile(r"(?i)\b(sk|lk|pk|ghp|xox[bp])[-_]\w|bearer\s|://[^/\s]*:[^/\s]*@")
 
 _EXPECTED = {
-    "string_type": Text("a text is expected, not {value}; put it between quotes"),
+    "string_type": Text("a text is expected, not {value}"),
     "int_type": Text("a whole number is expected, not {value}"),
     "int_from_float": Text("a whole number is expected, not {value}"),
     "int_parsing": Text("a whole number is expected, not {value}"),

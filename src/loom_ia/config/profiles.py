@@ -8,7 +8,7 @@ from typing import Literal, TypeGuard
 
 from loom_ia.config.errors import ConfigError, Issue, Loc, Place, dotted
 from loom_ia.config.model import ProfileName
-from loom_ia.config.problems import mapping, part, shown
+from loom_ia.config.problems import mapping, part
 from loom_ia.config.source import Source
 from loom_ia.core.text import Text
 
@@ -50,24 +50,23 @@ def choose(asked: str | None, environ: Mapping[str, str], source: Source) -> Pro
         ConfigError: a name that is no profile.
 
     """
-    written = part(source.value, ("profile",))
-    candidates: tuple[tuple[object, Origin], ...] = (
+    asked_for: tuple[tuple[str | None, Origin], ...] = (
         (asked, "--profile"),
         (environ.get(VARIABLE), VARIABLE),
-        (written, "'profile:'"),
     )
-    for value, origin in candidates:
-        if value is None or value == "":
+    for value, origin in asked_for:
+        if not value:
             continue
         if _known(value):
             return Profile(value, origin)
-        place = source.at(("profile",)) if origin == "'profile:'" else Place()
         problem = Text(
-            "{origin}: unknown profile {value}; choose dev or prod",
-            {"origin": origin, "value": shown(value)},
+            "{origin}: unknown profile '{name}'; choose dev or prod",
+            {"origin": origin, "name": value},
         )
-        raise ConfigError((Issue(place, problem),))
-    return NO_PROFILE
+        raise ConfigError((Issue(Place(), problem),))
+    written = part(source.value, ("profile",))
+    # A wrong name in the file is told with the other values of the file.
+    return Profile(written, "'profile:'") if _known(written) else NO_PROFILE
 
 
 def _known(value: object) -> TypeGuard[ProfileName]:
@@ -127,7 +126,7 @@ class _Layer:
             else:
                 merged[key] = value
                 self.move(here)
-                self.changed.append(dotted(here))
+                self.changed.extend(_leaves(value, here))
         return merged
 
     def move(self, loc: Loc) -> None:
@@ -140,6 +139,12 @@ class _Layer:
             for old, place in found.items():
                 if old[: len(start)] == start:
                     places[old[len(self.head) :]] = place
+
+
+def _leaves(value: object, loc: Loc) -> list[str]:
+    if not mapping(value) or not value or "backend" in value:
+        return [dotted(loc)]
+    return [leaf for key, below in value.items() for leaf in _leaves(below, (*loc, key))]
 
 
 def _joined(below: Mapping[str, object], value: Mapping[str, object]) -> bool:
