@@ -164,7 +164,9 @@ class Launches:
         blocks = flying.task.result().blocks
         fact = ToolCompleted(call_id=flying.call.id, blocks=blocks, ms=self._ms(flying))
         draft = Draft(self._scene.ports.ids.new(), fact, flying.call.id)
-        late = asyncio.get_running_loop().create_task(report(self._scene, fact, draft))
+        late = asyncio.get_running_loop().create_task(
+            report(self._scene.ports.journal, self._scene.ref, fact, draft)
+        )
         self._late.add(late)
         late.add_done_callback(self._late.discard)
 
@@ -176,7 +178,7 @@ class Launches:
             outcome = await self._outcomes.get()
             if isinstance(outcome, ToolCompleted):
                 draft = Draft(self._scene.ports.ids.new(), outcome, outcome.call_id)
-                await report(self._scene, outcome, draft)
+                await report(self._scene.ports.journal, self._scene.ref, outcome, draft)
 
     def _log(self, flying: InFlight, status: str, ms: float) -> None:
         if logger.isEnabledFor(logging.INFO):

@@ -15,7 +15,7 @@ from loom_ia.core.errors import (
 )
 from loom_ia.core.events import CannotApplyError, Event, ToolCompleted, ToolReported
 from loom_ia.core.fold import fold
-from loom_ia.core.ports import Append, Draft, Fence, Lease, Page
+from loom_ia.core.ports import Append, Draft, Fence, Journal, Lease, Page, RunRef
 from loom_ia.core.state import RunState
 from loom_ia.engine.world import FactKind, Facts, Scene
 
@@ -151,16 +151,16 @@ class Pen:
         fact = draft.payload
         if not isinstance(fact, ToolCompleted):
             return
-        await report(self._scene, fact, draft)
+        await report(self._scene.ports.journal, self._scene.ref, fact, draft)
 
 
-async def report(scene: Scene, fact: ToolCompleted, draft: Draft) -> None:
+async def report(journal: Journal, ref: RunRef, fact: ToolCompleted, draft: Draft) -> None:
     """Record an outcome that comes late: it settles an unknown one and never reopens a run."""
     late = ToolReported(
         call_id=fact.call_id, blocks=fact.blocks, is_error=fact.is_error, ms=fact.ms
     )
-    write = Append(scene.ref, [replace(draft, payload=late)], Fence("report"), sync=True)
+    write = Append(ref, [replace(draft, payload=late)], Fence("report"), sync=True)
     try:
-        await scene.ports.journal.append(write)
+        await journal.append(write)
     except StoreUnavailableError as error:
         logger.error("outcome of call %s was not recorded: %s", fact.call_id, error)  # noqa: TRY400
