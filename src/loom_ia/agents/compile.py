@@ -22,7 +22,7 @@ from loom_ia.tools.decorator import (
     ToolDeclarationError,
     declaration_of,
 )
-from loom_ia.tools.python import PythonFunctionTool
+from loom_ia.tools.python import Late, PythonFunctionTool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +35,8 @@ class Workshop:
     tool_timeout: float
     parallel: int
     artifacts: Artifacts
+    late: Late
+    """Told what a thread gave after its call had been given up."""
     resolve: Callable[[AgentSpec, int], object]
     """Python object of the n-th tool of an agent."""
 
@@ -124,7 +126,9 @@ def _mounted(spec: AgentSpec, index: int, workshop: Workshop) -> Mounted:
         tenant, session = context.tenant_id, context.session_id
         return await workshop.artifacts.put(tenant, session, data, media_type)
 
-    tool = PythonFunctionTool(function, safe_name(original), language=workshop.language, save=save)
+    tool = PythonFunctionTool(
+        function, safe_name(original), language=workshop.language, save=save, late=workshop.late
+    )
     timeout = entry.timeout if entry.timeout is not None else said.timeout
     return Mounted(original, tool, _plan(entry, said, tool.spec), timeout)
 

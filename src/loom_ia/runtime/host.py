@@ -19,6 +19,7 @@ from loom_ia.engine.world import Ports, World
 from loom_ia.runtime import catalog
 from loom_ia.runtime.drives import Drives
 from loom_ia.runtime.errors import UnknownAgentError, UnknownTenantError
+from loom_ia.runtime.late import LateOutcomes
 from loom_ia.runtime.runs import Runs
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ async def open_host(loaded: Loaded, given: Mapping[str, object], stack: AsyncExi
     for name, value in given.items():
         project.register(name, value)
     await asyncio.to_thread(project.import_all)
-    workshop = _workshop(loaded, models, project, artifacts)
+    workshop = _workshop(loaded, models, project, artifacts, LateOutcomes(ports))
     compiled = {a.spec.name: compile_agent(a.spec, a.prompt, workshop) for a in loaded.agents}
     facts = {name: _facts(agent) for name, agent in compiled.items()}
     warnings = refuse(check_tools(loaded, facts, durable=store.journal.durable))
@@ -114,7 +115,11 @@ async def open_host(loaded: Loaded, given: Mapping[str, object], stack: AsyncExi
 
 
 def _workshop(
-    loaded: Loaded, models: Mapping[str, Model], project: Project, artifacts: Artifacts
+    loaded: Loaded,
+    models: Mapping[str, Model],
+    project: Project,
+    artifacts: Artifacts,
+    late: LateOutcomes,
 ) -> Workshop:
     config, agents = loaded.config, {agent.spec.name: agent for agent in loaded.agents}
 
@@ -130,6 +135,7 @@ def _workshop(
         tool_timeout=config.execution.tool_timeout,
         parallel=config.execution.parallel_calls,
         artifacts=artifacts,
+        late=late.take,
         resolve=resolve,
     )
 
