@@ -166,7 +166,10 @@ def _listed(where: Path, source: Source) -> list[Path]:
     try:
         return folder(where, SUFFIXES)
     except ConfigError as error:
-        problem = Text("folder {path}: {why}", {"path": where, "why": error.issues[0].text})
+        problem = Text(
+            "folder {path}: {why}",
+            {"path": repr(str(where)).strip("'"), "why": error.issues[0].text},
+        )
         raise ConfigError((Issue(source.at(("agents_dir",)), problem, ("agents_dir",)),)) from error
 
 

@@ -20,7 +20,7 @@ T = TypeVar("T", bound=BaseModel)
 
 _SHOWN = 60
 _SECRET_KEY = re.compile(
-    r"(?i)(secret|token|passw|api_?key|authorization|dsn|credential)(?!.*_env$)"
+    r"(?i)(secret|token$|passw|api_?key|authorization|dsn|credential)(?!.*_env$)"
 )
 _SECRET_VALUE = re.compile(r"(?i)\b(sk|lk|pk|ghp|xox[bp])[-_]\w|bearer\s|://[^/\s]*:[^/\s]*@")
 
@@ -32,6 +32,7 @@ _EXPECTED = {
     "float_type": Text("a number is expected, not {value}"),
     "float_parsing": Text("a number is expected, not {value}"),
     "finite_number": Text("a finite number is expected, not {value}"),
+    "is_instance_of": Text("a number is expected, not {value}"),  # of Decimal, under strict
     "decimal_type": Text("a number is expected, not {value}"),
     "decimal_parsing": Text("a number is expected, not {value}"),
     "bool_type": Text("true or false is expected, not {value}"),

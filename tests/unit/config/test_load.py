@@ -78,6 +78,7 @@ ROOT_ERRORS = [
         "profiles: {prod: {execution: {lease: no}}}\n",
         "loom.yaml:6:38: execution.lease: a number is expected, not 'no'",
     ),
+    ('agents_dir: "a\\0b"\n', "loom.yaml:6:13: agents_dir: folder a\\x00b: not a usable path"),
     (
         "profiles: {prod: {profile: dev}}\n",
         "loom.yaml:6:19: profiles.prod.profile: a profile cannot change this key; remove it",
@@ -180,6 +181,24 @@ def test_every_problem_of_every_file_is_told_at_once(project: Write, root: str, 
     ]
 
 
+def test_prices_are_exact_decimals_and_nothing_else(project: Write, root: str):
+    price = "    pricing: {input: %s, output: 0.30}\n"
+    loaded = load(project({"loom.yaml": root + price % "3"}), None, {})
+    pricing = loaded.config.models[0].pricing
+    assert pricing
+    assert (str(pricing.input), str(pricing.output)) == ("3", "0.3")
+    for wrong in ("no", "'1.20'", "true"):
+        assert refusal(project({"loom.yaml": root + price % wrong}))[0].startswith(
+            "loom.yaml:6:22: models[0].pricing.input: a number is expected, not "
+        )
+
+
+def test_a_model_takes_no_value_of_another_type(project: Write, root: str):
+    assert refusal(project({"loom.yaml": root + "    max_tokens: '16'\n"})) == [
+        "loom.yaml:6:17: models[0].max_tokens: a whole number is expected, not '16'"
+    ]
+
+
 def test_a_root_that_is_not_keys_and_values_is_refused(project: Write):
     assert refusal(project({"loom.yaml": "- a\n"})) == [
         "loom.yaml:1:1: keys and values are expected, not a list"
@@ -196,8 +215,8 @@ def test_two_models_with_one_id_are_refused(project: Write, root: str):
 def test_two_agents_with_one_name_are_refused(project: Write, agent: str):
     assert refusal(project({"agents/zz.yaml": agent})) == [
         (
-            "agents/zz.yaml:1:7: name: agent 'devis' is already described at agents/devis.yaml:1:7; "
-            "give it another name"
+            "agents/zz.yaml:1:7: name: agent 'devis' is already described at "
+            "agents/devis.yaml:1:7; give it another name"
         )
     ]
 

@@ -14,7 +14,8 @@ MILLION = Decimal(1_000_000)
 
 def exact(value: object) -> object:
     """The decimal that a person wrote: a float becomes its shortest spelling, not its bits."""
-    return Decimal(repr(value)) if isinstance(value, float) else value
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    return Decimal(repr(value)) if plain else value
 
 
 Price = Annotated[Decimal, BeforeValidator(exact), Field(ge=0)]
