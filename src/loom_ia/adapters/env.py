@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,5 +23,5 @@ class Env:
     clock: Callable[[], datetime] = utc_now
 
     def path(self, name: str) -> Path:
-        """Absolute path of a name written in the configuration."""
-        return Path(os.path.abspath(self.root / name))  # noqa: PTH100  links are kept as written
+        """Path of a name written in the configuration."""
+        return self.root / name

@@ -54,6 +54,7 @@ class LocalArtifacts:
         return await self._lane.call(partial(_read, self._path(place)))
 
     def _prepare(self) -> bytes:
+        self._folder = self._folder.absolute()  # the working directory may change
         with reported(self._folder):
             make_folder(self._folder, top=self._folder)
             return folder_key(self._folder)

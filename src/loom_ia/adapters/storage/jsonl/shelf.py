@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
-import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -20,6 +17,7 @@ from loom_ia.adapters.storage.jsonl.index import Index
 from loom_ia.adapters.storage.jsonl.leases import LeaseFiles, Process
 from loom_ia.adapters.storage.jsonl.log import Log, MovedError, logger
 from loom_ia.adapters.storage.jsonl.repair import repaired
+from loom_ia.adapters.system import SystemIds
 from loom_ia.core.errors import RunNotFoundError, StoreUnavailableError
 from loom_ia.core.events import Event, RunResumed, TailHealed, UndecodableError, decode
 from loom_ia.core.ports import Append, Draft, Lease, Page, RunRef
@@ -31,12 +29,7 @@ LOGS = 1024
 """Sessions that a shelf remembers; those with a closed file and no run going on go first."""
 
 
-def new_id() -> str:
-    """A UUIDv7 of the store's own (RFC 9562, section 5.7)."""
-    value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
-    value = value & ~(0xF000 << 64) | 0x7000 << 64
-    value = value & ~(0xC000 << 48) | 0x8000 << 48
-    return str(uuid.UUID(int=value))
+new_id = SystemIds().new
 
 
 @dataclass(slots=True, eq=False)

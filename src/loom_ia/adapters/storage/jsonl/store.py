@@ -154,6 +154,7 @@ class JsonlStore:
         self.blobs = JsonlBlobs(self._data, key, seats.side)
 
     def _prepare(self) -> tuple[bytes, _Seats]:
+        self._data = self._data.absolute()  # the working directory may change
         with reported(self._data):
             make_folder(self._data, top=self._data)
             return folder_key(self._data), _Seats(self._data, self._clock)
