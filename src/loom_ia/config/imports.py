@@ -177,7 +177,7 @@ class Project:
                 {"name": reference, "modules": where},
             )
             raise ImportRefusedError(problem)
-        raise ImportRefusedError(unknown(Text("name"), reference, (*found, *self.registered)))
+        raise ImportRefusedError(_nameless(reference, (*found, *self.registered)))
 
     def _named(self) -> dict[str, dict[int, tuple[object, str]]]:
         """Decorated objects by name then identity, each with the module where it was met first."""
@@ -256,6 +256,16 @@ def _attribute(module: ModuleType, name: str, path: str) -> object:
             raise ImportRefusedError(problem)
         found = getattr(found, step)
     return found
+
+
+def _nameless(reference: str, known: Sequence[str]) -> Text:
+    if close := difflib.get_close_matches(reference, known, 1):
+        return unknown(Text("name"), reference, close)
+    return Text(
+        "no Python object is registered as '{name}'; add its module to 'imports', "
+        "or write 'module:{name}'",
+        {"name": reference},
+    )
 
 
 def _needs(name: str, missing: str) -> Text:

@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
-
-from pydantic import BaseModel
 
 from loom_ia.agents.spec import AgentSpec
 from loom_ia.config.errors import Issue, Loc
-from loom_ia.config.model import LoomConfig, StorageBackend
-from loom_ia.config.problems import validated
+from loom_ia.config.model import LoomConfig
 from loom_ia.config.profiles import NO_PROFILE, Profile
 from loom_ia.config.source import Source
 from loom_ia.core.templates import EMPTY, Template
 from loom_ia.core.text import Text
-
-S = TypeVar("S", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +59,3 @@ class Loaded:
     def prompts(self) -> Mapping[str, Template]:
         """System prompt of each agent; empty where it has none."""
         return {agent.spec.name: agent.prompt for agent in self.agents}
-
-    def settings(self, section: StorageBackend, loc: Loc, model: type[S]) -> S:
-        """Settings of a backend, checked by the class of the one that was named.
-
-        Raises:
-            ConfigError: every problem, each at its place.
-
-        """
-        values = section.settings
-        if "backend" in model.model_fields:
-            values["backend"] = section.backend
-        return validated(model, self.source, loc, value=values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -164,16 +164,3 @@ def _mapping(value: object) -> TypeGuard[Mapping[str, object]]:
 
 def _shown(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
-def nested(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
-    """Values of a template from dotted paths: `agent.name` becomes `{"agent": {"name": …}}`."""
-    groups: dict[str, list[tuple[str, object]]] = {}
-    leaves: dict[str, object] = {}
-    for path, value in pairs:
-        head, dot, rest = path.partition(".")
-        if dot:
-            groups.setdefault(head, []).append((rest, value))
-        else:
-            leaves[head] = value
-    return {**leaves, **{head: nested(group) for head, group in groups.items()}}

@@ -104,6 +104,10 @@ def test_an_unknown_reference_is_told_with_what_is_close(make: Make):
     assert refusal(lambda: project.resolve("prix_tcc")) == (
         "unknown name 'prix_tcc'; did you mean 'prix_ttc'?"
     )
+    assert refusal(lambda: project.resolve("envoyer")) == (
+        "no Python object is registered as 'envoyer'; add its module to 'imports', "
+        "or write 'module:envoyer'"
+    )
     assert refusal(lambda: project.resolve("outils:absent")) == (
         "module 'outils' has no 'absent'; define it there, or correct the name"
     )

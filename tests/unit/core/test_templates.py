@@ -9,14 +9,13 @@ from loom_ia.core.templates import (
     TemplateValueError,
     Variable,
     Vocabulary,
-    nested,
 )
 
 
 def test_a_template_gives_its_paths_and_renders_its_values():
     template = Template.parse("Tu es {{ agent.name }}, client {{tenant.id}}, {{ agent.name }}.")
     assert template.names() == {"agent.name", "tenant.id"}
-    values = nested([("agent.name", "devis"), ("tenant.id", "default")])
+    values = {"agent": {"name": "devis"}, "tenant": {"id": "default"}}
     assert template.render(values) == "Tu es devis, client default, devis."
 
 
