@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack
@@ -80,9 +82,8 @@ class Loom:
 
     async def __aenter__(self) -> Self:
         """Open the store, import the project, mount every agent."""
-        from loom_ia.runtime.host import open_host  # noqa: PLC0415
-
         try:
+            open_host = (await asyncio.to_thread(import_module, "loom_ia.runtime.host")).open_host
             self._host = await open_host(self.loaded, self._given, self._stack)
         except BaseException:
             await self._stack.aclose()

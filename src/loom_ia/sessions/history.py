@@ -39,20 +39,19 @@ def history_of(events: Iterable[Event], language: Language) -> History:
             continue
         states[event.run_id] = apply(states.get(event.run_id, RunState()), event)
     roots = [s for s in states.values() if s.started is not None and not s.started.root_id]
-    used: set[str] = set()
     messages: list[Message] = []
     for state in roots:
-        messages += _told(state, language, used)
+        messages += _told(state, language)
     return History(tuple(messages), len(roots))
 
 
-def _told(state: RunState, language: Language, used: set[str]) -> list[Message]:
+def _told(state: RunState, language: Language) -> list[Message]:
     """Messages of one run, closed so that another can follow."""
     kept = [m for m in state.messages if m.mark == "accepted"]
     if state.calls:
         results = tuple(_result(call, language) for call in state.calls)
         kept.append(Message(role="tool", blocks=results))
-    names = _unique(kept, state, used)
+    names = _names(kept, state)
     messages = [m for m in (_clean(m, names) for m in kept) if m is not None]
     closing = _closing(state, language)
     return [*messages, closing] if closing is not None else messages
@@ -92,16 +91,18 @@ def _assistant(text: str) -> Message:
     return Message(role="assistant", blocks=(TextBlock.of(text),))
 
 
-def _unique(messages: Sequence[Message], state: RunState, used: set[str]) -> dict[str, str]:
-    """Names of the run's call ids, unlike those of the runs before it."""
-    names: dict[str, str] = {}
+def _names(messages: Sequence[Message], state: RunState) -> dict[str, str]:
+    """Names of the run's call ids in a history: its ordinal, the turn, the index.
+
+    Providers give the same ids again from run to run; these never meet those of the present run.
+    """
     ordinal = state.started.ordinal if state.started else 1
-    calls = [call for message in messages for call in message.calls]
-    for n, call in enumerate(calls):
-        name = call.id if call.id not in used else f"{ordinal}_h_{n}"
-        names[call.id] = name
-        used.add(name)
-    return names
+    turns = [message for message in messages if message.role == "assistant"]
+    return {
+        call.id: f"{ordinal}_{turn}_{index}"
+        for turn, message in enumerate(turns)
+        for index, call in enumerate(message.calls)
+    }
 
 
 def _clean(message: Message, names: dict[str, str]) -> Message | None:

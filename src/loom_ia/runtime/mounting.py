@@ -1,0 +1,184 @@
+"""What must be read, imported and checked before anything is opened; all of it may block."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from loom_ia.agents.compile import Compiled, Workshop, compile_agent, declared_name
+from loom_ia.config.checks import Installed, ToolFacts, check_installed, check_tools, refuse
+from loom_ia.config.imports import Project
+from loom_ia.config.problems import validated
+from loom_ia.core.ports import Artifacts, Clock, Ids, Model
+from loom_ia.engine.world import Ports
+from loom_ia.runtime import catalog
+from loom_ia.runtime.catalog import ArtifactsSettings, ModelSettings, StoreSettings
+from loom_ia.runtime.late import LateOutcomes
+
+if TYPE_CHECKING:
+    from loom_ia.agents.spec import AgentSpec
+    from loom_ia.config.errors import Issue
+    from loom_ia.config.loaded import Loaded
+
+EVENTS = ("storage", "events")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mounting:
+    """What is ready to be opened."""
+
+    loaded: Loaded
+    environment: object
+    store: StoreSettings
+    artifacts: ArtifactsSettings
+    models: Mapping[str, ModelSettings]
+    given: Mapping[str, Model]
+    """Models registered under the id of one of the configuration."""
+    project: Project
+    clock: Clock
+    ids: Ids
+    holder: str
+
+
+def prepare(loaded: Loaded, given: Mapping[str, object]) -> Mounting:
+    """Find the adapters, check their settings, import the project. Blocks.
+
+    Raises:
+        ConfigError: something is not there, or is wrong.
+
+    """
+    refuse(check_installed(loaded, _installed()))
+    events = loaded.config.storage.events
+    kind = catalog.store_settings(events.backend)
+    store = validated(kind, loaded.source, EVENTS, value=events.settings)
+    project = Project(loaded, declared_name)
+    for name, value in given.items():
+        project.register(name, value)
+    replaced = _registered(loaded, given)
+    models = _models(loaded, replaced)
+    clock, ids = catalog.system()
+    mounting = Mounting(
+        loaded=loaded,
+        environment=catalog.environment(loaded.root, dict(os.environ)),
+        store=store,
+        artifacts=_artifacts(loaded),
+        models=models,
+        given=replaced,
+        project=project,
+        clock=clock,
+        ids=ids,
+        holder=f"{socket.gethostname()}:{os.getpid()}",
+    )
+    project.import_all()
+    return mounting
+
+
+def compiled(
+    mounting: Mounting, models: Mapping[str, Model], artifacts: Artifacts, ports: Ports
+) -> Mapping[str, Compiled]:
+    """The agents, by name. Blocks.
+
+    Raises:
+        ConfigError: a tool is not found.
+
+    """
+    late = LateOutcomes(ports)
+    workshop = _workshop(mounting, models, artifacts, late)
+    agents = mounting.loaded.agents
+    return {a.spec.name: compile_agent(a.spec, a.prompt, workshop) for a in agents}
+
+
+def tool_warnings(
+    loaded: Loaded, agents: Mapping[str, Compiled], *, durable: bool
+) -> tuple[Issue, ...]:
+    """What is to be said of the tools.
+
+    Raises:
+        ConfigError: what may not be, in this profile and on this journal.
+
+    """
+    facts = {name: _facts(agent) for name, agent in agents.items()}
+    return refuse(check_tools(loaded, facts, durable=durable))
+
+
+def _workshop(
+    mounting: Mounting, models: Mapping[str, Model], artifacts: Artifacts, late: LateOutcomes
+) -> Workshop:
+    loaded, project = mounting.loaded, mounting.project
+    config, agents = loaded.config, {agent.spec.name: agent for agent in loaded.agents}
+
+    def resolve(spec: AgentSpec, index: int) -> object:
+        agent = agents[spec.name]
+        here = (*agent.at, "tools", index, "python")
+        return project.resolve(spec.tools[index].python, agent.source.at(here), here)
+
+    return Workshop(
+        specs={spec.id: spec for spec in config.models},
+        models=models,
+        language=config.language,
+        tool_timeout=config.execution.tool_timeout,
+        parallel=config.execution.parallel_calls,
+        artifacts=artifacts,
+        late=late.take,
+        resolve=resolve,
+    )
+
+
+def _facts(agent: Compiled) -> list[ToolFacts]:
+    return [
+        ToolFacts(
+            tool.original,
+            tool.plan.side_effects,
+            pauses=tool.plan.approval != "never" or tool.plan.on_unknown == "pause",
+        )
+        for tool in agent.tools
+    ]
+
+
+def _installed() -> Installed:
+    return Installed(
+        sdks=catalog.installed("models"),
+        journals=catalog.installed("storage"),
+        artifacts=catalog.installed("artifacts"),
+    )
+
+
+def _artifacts(loaded: Loaded) -> ArtifactsSettings:
+    """Files follow the journal: beside it when it is in a folder, else in memory."""
+    section, events = loaded.config.storage.artifacts, loaded.config.storage.events
+    if section is not None:
+        backend, values = section.backend, section.settings
+    elif events.backend == "memory":
+        backend, values = "memory", {}
+    else:
+        folder = events.settings.get("path", "data")
+        backend, values = "local", {"path": f"{folder}/.artifacts"}
+    where = ("storage", "artifacts")
+    return validated(catalog.artifacts_settings(backend), loaded.source, where, value=values)
+
+
+def _registered(loaded: Loaded, given: Mapping[str, object]) -> Mapping[str, Model]:
+    ids = {spec.id for spec in loaded.config.models}
+    return {
+        name: value  # pyright: ignore[reportReturnType] reason: seen to stream
+        for name, value in given.items()
+        if name in ids and hasattr(value, "stream")
+    }
+
+
+def _models(loaded: Loaded, replaced: Mapping[str, Model]) -> Mapping[str, ModelSettings]:
+    """Settings of the models that agents use and nobody replaced."""
+    used = {agent.spec.main.model for agent in loaded.agents} - set(replaced)
+    return {
+        spec.id: validated(
+            catalog.model_settings(spec.sdk),
+            loaded.source,
+            ("models", n, "params"),
+            value=spec.params,
+        )
+        for n, spec in enumerate(loaded.config.models)
+        if spec.id in used
+    }
