@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Annotated, TypeGuard
 
 from pydantic import BeforeValidator
@@ -57,8 +58,8 @@ def clean(text: str) -> str:
     """Text that every store and every provider accepts.
 
     NUL, lone surrogates and the two non-characters U+FFFE and U+FFFF become U+FFFD, which also
-    tells the reader that the text was altered. Surrogate pairs left by a careless decoder become the
-    character they meant.
+    tells the reader that the text was altered. Surrogate pairs left by a careless decoder become
+    the character they meant.
     """
     if text.isascii():
         return text.replace("\x00", REPLACEMENT) if "\x00" in text else text
@@ -69,13 +70,15 @@ def clean(text: str) -> str:
 
 
 def clean_json(value: object) -> object:
-    """JSON value with every string cleaned, keys included."""
+    """JSON value with every string cleaned, keys included; what JSON cannot count becomes null."""
     if isinstance(value, str):
         return clean(value)
     if _is_mapping(value):
         return {clean(str(key)): clean_json(item) for key, item in value.items()}
     if _is_sequence(value):
         return [clean_json(item) for item in value]
+    if isinstance(value, float) and not isfinite(value):
+        return None
     return value
 
 

@@ -44,7 +44,8 @@ class Loom:
         """Loom of a configuration built in Python; relative paths start from `root`."""
         from loom_ia.config.load import from_python  # noqa: PLC0415
 
-        self._set(from_python(config, root=Path(root) if root is not None else Path()))
+        base = Path(root) if root is not None else Path()
+        self._set(from_python(config, root=base, environ=os.environ))
 
     def _set(self, loaded: Loaded) -> None:
         self.loaded = loaded
