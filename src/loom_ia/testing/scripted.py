@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 from loom_ia.core.model import ModelChunk, ModelRequest, TextDelta
 from loom_ia.core.model.estimate import Estimate
-from loom_ia.core.model.script import Turn, answer
+from loom_ia.core.model.script import Turn, answer, words
 from loom_ia.core.ports import ModelError
 
 Fixed = str | Mapping[str, object] | Turn | Exception
@@ -22,7 +22,7 @@ Scripted = Fixed | Callable[[ModelRequest], object]
 class ScriptedModel:
     """Plays its turns in order; the position is the number of model turns of the run."""
 
-    def __init__(self, *turns: Scripted, words: bool = False) -> None:
+    def __init__(self, *turns: Scripted, by_word: bool = False) -> None:
         """Take the turns.
 
         Raises:
@@ -30,7 +30,7 @@ class ScriptedModel:
 
         """
         self._turns = tuple(one if callable(one) else _fixed(one) for one in turns)
-        self._words = words
+        self._by_word = by_word
         self._estimate = Estimate()
         self.requests: list[ModelRequest] = []
         """What was asked so far, by all the runs."""
@@ -48,8 +48,8 @@ class ScriptedModel:
             await asyncio.sleep(turn.delay)
         if turn.error is not None:
             raise ModelError(model=request.spec.id, reason=turn.error.reason)
-        if self._words:
-            for word in turn.text.split(" "):
+        if self._by_word:
+            for word in words(turn.text):
                 yield TextDelta(text=word)
         elif turn.text:
             yield TextDelta(text=turn.text)

@@ -97,7 +97,10 @@ def declaration_of(function: Callable[..., object]) -> Declaration:
 def name_of(function: Callable[..., object]) -> str:
     """Where people find the function: `module.name`."""
     name: object = getattr(function, "__qualname__", None)
-    return f"{function.__module__}.{name}" if isinstance(name, str) else repr(function)
+    module: object = getattr(function, "__module__", None)
+    if not isinstance(name, str):
+        return repr(function)
+    return f"{module}.{name}" if isinstance(module, str) else name
 
 
 def _check(function: str, options: Mapping[str, object]) -> None:

@@ -7,6 +7,7 @@ import json
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, create_model
@@ -52,7 +53,7 @@ class Signature:
             TypeError, ValueError: they are not JSON.
 
         """
-        text = json.dumps(arguments, ensure_ascii=False)
+        text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
         checked = self.model.model_validate_json(text)
         given = checked.__dict__
         return {self.fields[name]: given[name] for name in checked.model_fields_set}
@@ -122,16 +123,18 @@ def _annotations(function: Callable[..., object], where: str) -> dict[str, objec
 
 
 def _innermost(function: Callable[..., object]) -> object:
+    """What `inspect.signature` reads in the end."""
     inner: object = function
     while True:
+        wrapped: object = getattr(inner, "__wrapped__", None)
         if isinstance(inner, types.MethodType):
             inner = inner.__func__
-        elif hasattr(inner, "__wrapped__") or hasattr(inner, "func"):
-            inner = vars(inner).get("__wrapped__") or getattr(inner, "func", None)
-        elif isinstance(inner, types.FunctionType):
-            return inner
+        elif isinstance(inner, partial):
+            inner = inner.func
+        elif wrapped is not None:
+            inner = wrapped
         else:
-            return type(inner).__call__
+            return inner if isinstance(inner, types.FunctionType) else type(inner).__call__
 
 
 def _closure(function: object) -> dict[str, object]:

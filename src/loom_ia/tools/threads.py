@@ -32,6 +32,10 @@ class ThreadsExhaustedError(LoomError, ToolError):
     )
 
 
+class NeverStartedError(ToolError):
+    """The caller left before a thread was free: the function did not run."""
+
+
 @dataclass(frozen=True, slots=True)
 class Returned(Generic[T]):
     """What a function gave."""
@@ -128,7 +132,8 @@ class Pool:
         """Result of the function, run in a thread under a copy of the caller's context.
 
         When the caller is cancelled the thread is abandoned at once. What it gives afterwards goes
-        to `late`, called on the loop; a function that had not started never starts.
+        to `late`, called on the loop; a function that had not started never does, and `late` is
+        told so.
 
         Raises:
             ThreadsExhaustedError: too many threads are abandoned.
@@ -163,18 +168,20 @@ class Pool:
             threading.Thread(target=self._work, name=self._name, daemon=True).start()
 
     def _abandon(self, job: _Job[object]) -> None:
-        counts = self._counts
+        counts, outcome = self._counts, None
         with self._lock:
             if job.state == "queued":
-                job.state = "over"
+                job.state, outcome = "over", Raised(NeverStartedError("never started"))
             elif job.state == "running":
                 job.state = "abandoned"
                 counts.busy -= 1
                 counts.threads -= 1
                 counts.abandoned += 1
                 self._grow()
-        if job.late is not None and job.future.done() and not job.future.cancelled():
-            job.late(job.future.result())
+        if job.future.done() and not job.future.cancelled():
+            outcome = job.future.result()
+        if job.late is not None and outcome is not None:
+            job.loop.call_soon(job.late, outcome)
 
     def _work(self) -> None:
         queue = self._queue

@@ -22,7 +22,10 @@ _HEAD: Sentence = (
 )
 _LINE: Sentence = ("{expected} ; reçu {given}", "{expected}; got {given}")
 _ROOT: Sentence = ("arguments", "arguments")
-_NOT_JSON: Sentence = ("un objet JSON attendu", "a JSON object is expected")
+_NOT_JSON: Sentence = (
+    "un objet JSON attendu, sans NaN ni infini",
+    "a JSON object is expected, without NaN or infinity",
+)
 _UNKNOWN: Sentence = (
     "argument inconnu ; arguments acceptés : {names}",
     "unknown argument; accepted arguments: {names}",

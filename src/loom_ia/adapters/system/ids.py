@@ -8,49 +8,54 @@ from __future__ import annotations
 import os
 import threading
 import time
+from array import array
+from collections.abc import Iterator
 
-_TAIL = 74
-"""Random bits behind the milliseconds."""
+_NANOSECONDS = 1_000_000
+"""Of one millisecond."""
 _LOW = 62
-_LOW_MASK = (1 << _LOW) - 1
-_HIGH_MASK = (1 << (_TAIL - _LOW)) - 1
+"""Bits behind the variant; they start at random, below half, and grow within a millisecond."""
+_VARIANT = 2 << _LOW
 _BATCH = 4096
 """Random bytes asked of the system at once."""
-_NANOSECONDS = 1_000_000
-_FRESH = 9
-"""Bytes of a new tail: two bits are left so that it can grow."""
-_STEP = 4
-"""Bytes of the distance to the next identifier of the same millisecond."""
 
 
 class _Series:
-    """Numbers that grow: milliseconds, then a random tail."""
+    """Identifiers that grow."""
 
     def __init__(self) -> None:
         self.restart()
 
     def restart(self) -> None:
-        """Forget what another process may know too; the lock may be held by nobody here."""
+        """Forget what another process knows too; its lock may be held by nobody here."""
         self._lock = threading.Lock()
-        self._random, self._at = b"", 0
-        self._last = 0
+        self._distances: Iterator[int] = iter(())
+        self._millisecond, self._low, self._prefix = 0, 0, ""
 
-    def next(self) -> int:
-        """The next number, larger than all before it even if the clock went back."""
+    def next(self) -> str:
+        """The next identifier, larger than all before it even if the clock went back."""
         with self._lock:
-            floor = (time.time_ns() // _NANOSECONDS) << _TAIL
-            if floor > self._last:
-                self._last = floor + self._draw(_FRESH)
+            now = time.time_ns() // _NANOSECONDS
+            if now > self._millisecond:
+                self._start(now)
             else:
-                self._last += 1 + self._draw(_STEP)
-            return self._last
+                self._low += 1 + (next(self._distances, 0) or self._distance())
+                if self._low >> _LOW:
+                    self._start(self._millisecond + 1)
+            tail = f"{self._low | _VARIANT:x}"
+            return f"{self._prefix}{tail[:4]}-{tail[4:]}"
 
-    def _draw(self, size: int) -> int:
-        at = self._at
-        if at + size > len(self._random):
-            self._random, at = os.urandom(_BATCH), 0
-        self._at = at + size
-        return int.from_bytes(self._random[at : self._at], "big")
+    def _start(self, millisecond: int) -> None:
+        random = int.from_bytes(os.urandom(10), "big")
+        stamp = f"{millisecond:012x}"
+        self._millisecond = millisecond
+        self._low = random & ((1 << (_LOW - 1)) - 1)
+        self._prefix = f"{stamp[:8]}-{stamp[8:]}-7{random >> 68:03x}-"
+
+    def _distance(self) -> int:
+        """Random 32 bits of a new batch; nobody can tell the next identifier from this one."""
+        self._distances = iter(array("I", os.urandom(_BATCH)))
+        return next(self._distances)
 
 
 _series = _Series()
@@ -62,8 +67,4 @@ class SystemIds:
 
     def new(self) -> str:
         """A UUIDv7 larger than those before it."""
-        number = _series.next()
-        high = (number >> _LOW) & _HIGH_MASK
-        value = (number >> _TAIL) << 80 | 7 << 76 | high << 64 | 2 << _LOW | (number & _LOW_MASK)
-        text = f"{value:032x}"
-        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+        return _series.next()

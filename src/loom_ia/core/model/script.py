@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
@@ -13,6 +14,9 @@ from loom_ia.core.model.stream import Answer
 from loom_ia.core.model.usage import Usage
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+
+
+_WORD = re.compile(r"\S+\s*|\s+")
 
 
 class ScriptCall(BaseModel):
@@ -76,3 +80,8 @@ def answer(turn: Turn, position: int, input_tokens: int) -> Answer:
         stop="calls" if turn.tool_calls else "end",
         usage=Usage(input=input_tokens, output=output_tokens(message)),
     )
+
+
+def words(text: str) -> list[str]:
+    """Words of a text with the blanks behind them; joined, they are the text."""
+    return _WORD.findall(text)

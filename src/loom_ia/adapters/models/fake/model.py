@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Sequence
 
 from loom_ia.core.model import ModelChunk, ModelRequest, TextDelta
 from loom_ia.core.model.estimate import Estimate
-from loom_ia.core.model.script import Turn, answer
+from loom_ia.core.model.script import Turn, answer, words
 from loom_ia.core.ports import ModelError
-
-_WORD = re.compile(r"\s*\S+\s*$|\s*\S+|\s+$")
 
 
 class FakeModel:
@@ -38,6 +35,6 @@ class FakeModel:
         if turn.error is not None:
             raise ModelError(model=name, reason=turn.error.reason)
         last = answer(turn, position, self._estimate.input(request))
-        for word in _WORD.findall(last.message.text):
+        for word in words(last.message.text):
             yield TextDelta(text=word)
         yield last
