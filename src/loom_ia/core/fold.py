@@ -11,16 +11,17 @@ from loom_ia.core.state import RunState
 def apply(state: RunState, event: Event) -> RunState:
     """State after one more event. Total: what cannot apply counts in the position, nothing else."""
     payload = event.payload
+    if isinstance(payload, Foreign):
+        carried = state if event.skippable else state.evolve(foreign=event.type)
+        return _clocked(state, carried, event)
     if state.ending is not None and not payload.after_end:
         return _ignored(state, event)
     if event.epoch and event.epoch < state.epoch and not payload.after_end:
         return _ignored(state, event)
     try:
         after = payload.evolve(state)
-    except CannotApplyError:
+    except (CannotApplyError, ArithmeticError):
         return _ignored(state, event)
-    if isinstance(payload, Foreign) and not event.skippable:
-        after = after.evolve(foreign=event.type)
     return _clocked(state, after, event)
 
 

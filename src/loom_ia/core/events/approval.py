@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, ClassVar, Literal
+
+from pydantic import AwareDatetime
 
 from loom_ia.core.events.envelope import CannotApplyError, Outcome
 from loom_ia.core.events.model import refusal
@@ -12,7 +13,7 @@ from loom_ia.core.events.tool import CallFact
 from loom_ia.core.model import TextBlock, ToolResultBlock
 from loom_ia.core.omit import EMPTY, NONE
 from loom_ia.core.state import Call, RunState
-from loom_ia.core.text import CleanText
+from loom_ia.core.text import CleanJson, CleanText
 
 
 class ApprovalRequested(CallFact):
@@ -22,14 +23,14 @@ class ApprovalRequested(CallFact):
     content: ClassVar[frozenset[str]] = frozenset({"arguments"})
 
     tool: CleanText
-    arguments: dict[str, object]
+    arguments: CleanJson
     """What the human is shown and what would leave."""
     why: Literal["declared", "policy", "unknown", "changed"] = "declared"
     """`unknown`: it left and nobody knows whether it acted; `changed`: the tool is no longer the
     one that was asked about."""
     definition: Annotated[str, EMPTY] = ""
     """Digest of the tool's definition when the question was asked."""
-    expires_at: Annotated[datetime | None, NONE] = None
+    expires_at: Annotated[AwareDatetime | None, NONE] = None
     previous: Annotated[str, EMPTY] = ""
     """Status of the call before the question, when a human has to judge a launch."""
 
@@ -62,7 +63,7 @@ class ApprovalGranted(Decided):
     type: ClassVar[str] = "approval.granted"
     content: ClassVar[frozenset[str]] = frozenset({"arguments", "reason"})
 
-    arguments: Annotated[dict[str, object] | None, NONE] = None
+    arguments: Annotated[CleanJson | None, NONE] = None
     """Corrected arguments; None when the human kept those shown."""
 
     def evolve(self, state: RunState) -> RunState:

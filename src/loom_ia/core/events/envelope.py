@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
 
 from loom_ia.core.omit import EMPTY
 
@@ -95,7 +94,7 @@ class Event(BaseModel):
     """What the event is about inside the run: the run itself, a step, a call."""
     type: str
     status: Annotated[Outcome, Field(exclude_if=_is_ok)] = "ok"
-    at: datetime
+    at: AwareDatetime
     """Store's instant, never backwards within a session."""
     epoch: Annotated[int, EMPTY] = 0
     """Drive that wrote it; 0 for what no driver wrote."""

@@ -18,6 +18,7 @@ from loom_ia.core.model import (
 )
 from loom_ia.core.omit import EMPTY, NONE
 from loom_ia.core.state import Call, OpenStep, PendingAnswer, RunState
+from loom_ia.core.text import CleanText
 
 
 class ModelCalled(Payload):
@@ -28,7 +29,7 @@ class ModelCalled(Payload):
     step: int
     attempt: int = 1
     role: str = "main"
-    model: str
+    model: CleanText
     """Id of the model in the configuration."""
     final: Annotated[bool, EMPTY] = False
     """An answer without tools is asked: iterations or budget are spent."""
@@ -62,9 +63,9 @@ class ModelFailed(Payload):
     step: int
     attempt: int = 1
     role: str = "main"
-    model: Annotated[str, EMPTY] = ""
+    model: Annotated[CleanText, EMPTY] = ""
     code: str
-    detail: Annotated[str, EMPTY] = ""
+    detail: Annotated[CleanText, EMPTY] = ""
     usage: Annotated[Usage | None, NONE] = None
     """What the provider announced before it failed; None: unknown."""
     cost: Annotated[Decimal | None, NONE] = None
@@ -86,11 +87,11 @@ class ModelResponded(Payload):
 
     step: int
     role: str = "main"
-    model: Annotated[str, EMPTY] = ""
+    model: Annotated[CleanText, EMPTY] = ""
     """Name of the model that served."""
     message: Message
     stop: StopReason = "end"
-    not_executed: Annotated[str, EMPTY] = ""
+    not_executed: Annotated[CleanText, EMPTY] = ""
     """What the model is told of the calls of a last answer; they never run."""
     usage: Annotated[Usage | None, NONE] = None
     """None when the provider gave none: the cost is unknown, not zero."""

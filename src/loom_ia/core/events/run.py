@@ -11,7 +11,7 @@ from loom_ia.core.events.envelope import CannotApplyError, Outcome, Payload, Val
 from loom_ia.core.model import Message
 from loom_ia.core.omit import EMPTY, NONE
 from loom_ia.core.state import Ending, RunState
-from loom_ia.core.text import CleanText
+from loom_ia.core.text import CleanJson, CleanText
 
 if TYPE_CHECKING:
     from loom_ia.core.state import Status
@@ -29,7 +29,7 @@ class CallerOptions(Value):
     """What the caller asked for beside the message."""
 
     judges: Literal["auto", "force", "skip"] = "auto"
-    context: Annotated[dict[str, object], EMPTY] = Field(default_factory=dict[str, object])
+    context: Annotated[CleanJson, EMPTY] = Field(default_factory=dict[str, object])
     """Metadata of the caller, for roles that declare `caller_context`."""
     approver: Annotated[bool, EMPTY] = False
     """True when the caller brought an inline approver."""
@@ -142,7 +142,7 @@ class RunFailed(Payload):
 
     code: str
     """Code of the error class whose sentence explains it."""
-    params: Annotated[dict[str, object], EMPTY] = Field(default_factory=dict[str, object])
+    params: Annotated[CleanJson, EMPTY] = Field(default_factory=dict[str, object])
     resumable: Annotated[bool, EMPTY] = False
 
     @property

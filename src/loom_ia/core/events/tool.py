@@ -9,7 +9,7 @@ from loom_ia.core.events.model import refusal
 from loom_ia.core.model import ContentBlock, Message, TextBlock, ToolResultBlock, text_of
 from loom_ia.core.omit import EMPTY, NONE
 from loom_ia.core.state import Call, OpenStep, PendingAnswer, RunState
-from loom_ia.core.text import CleanText
+from loom_ia.core.text import CleanJson, CleanText
 
 UnknownReason = Literal["timeout", "cancelled", "crash", "lease_lost", "exception"]
 
@@ -68,7 +68,7 @@ class ToolCalled(CallFact):
 
     launch: int = 1
     """1, then 2 when one more launch was allowed or the tool is repeatable."""
-    arguments: Annotated[dict[str, object] | None, NONE] = None
+    arguments: Annotated[CleanJson | None, NONE] = None
     """What leaves, when a policy or a human changed what the model asked."""
 
     def evolve(self, state: RunState) -> RunState:

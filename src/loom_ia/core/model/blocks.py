@@ -36,9 +36,9 @@ class ImageBlock(Block):
     """An image kept outside the journal."""
 
     type: Literal["image"] = "image"
-    uri: str
+    uri: CleanText
     """`artifact://<tenant>/<session>/<digest>.<ext>`."""
-    media_type: str
+    media_type: CleanText
     name: Annotated[CleanText, EMPTY] = ""
 
 
@@ -46,8 +46,8 @@ class FileBlock(Block):
     """A file kept outside the journal."""
 
     type: Literal["file"] = "file"
-    uri: str
-    media_type: str
+    uri: CleanText
+    media_type: CleanText
     name: Annotated[CleanText, EMPTY] = ""
 
 
@@ -71,7 +71,7 @@ class ReasoningBlock(Block):
     type: Literal["reasoning"] = "reasoning"
     text: Annotated[CleanText, EMPTY] = ""
     provider: Annotated[str, EMPTY] = ""
-    opaque: Annotated[str, EMPTY] = ""
+    opaque: Annotated[CleanText, EMPTY] = ""
     """Signature or encrypted content that this provider wants back inside a tool loop."""
 
 
