@@ -134,6 +134,8 @@ class _Reader:
 
     def place(self, event: Event) -> Place:
         mark = event.start_mark
+        if mark is None:  # as the stubs have it; events that were read always have one
+            return Place(self.path)
         return Place(self.path, mark.line + 1, mark.column + 1)
 
     def value(self, event: Event, loc: Loc) -> object:
