@@ -7,7 +7,7 @@ from contextlib import aclosing
 from datetime import timedelta
 
 from loom_ia.core.effects import Effect, Fail, Stop
-from loom_ia.core.errors import UnknownEventError
+from loom_ia.core.errors import EpochStaleError, RunEndedError, UnknownEventError
 from loom_ia.core.events import RunClaimed
 from loom_ia.core.fold import fold
 from loom_ia.core.planner import next_effect, overdue
@@ -51,10 +51,12 @@ class Drive:
         try:
             while True:
                 while (effect := self._next(pen)) is not None:
+                    if pen.now >= pen.lease.until:
+                        await pen.renew()
                     await self._perform(effect, pen, interpreter)
                 if await self._leave(pen):
                     return pen.state
-        except SupersededError:
+        except (SupersededError, EpochStaleError):
             return await load(self.scene.ref, self.scene.ports)
         finally:
             if timer is not None:
@@ -75,7 +77,10 @@ class Drive:
         if state.foreign is not None:
             raise UnknownEventError(run_id=ref.run_id, type=state.foreign)
         ttl = timedelta(seconds=ports.lease)
-        lease = await ports.leases.claim(ref, ttl=ttl, holder=ports.holder, steal=steal)
+        try:
+            lease = await ports.leases.claim(ref, ttl=ttl, holder=ports.holder, steal=steal)
+        except RunEndedError:
+            return None
         tail = await ports.journal.read(ref, after=state.position)
         pen = Pen(self.scene, fold(tail.events, state), lease)
         if pen.state.ending is None:

@@ -52,6 +52,16 @@ class Pen:
     def _instant(self, now: datetime) -> None:
         self._now, self._mark = now, self._scene.ports.clock.monotonic()
 
+    async def renew(self) -> None:
+        """Push the end of the lease; nothing is planned past it.
+
+        Raises:
+            EpochStaleError: another driver claimed the run.
+
+        """
+        ports = self._scene.ports
+        self.lease = await ports.leases.renew(self.lease, ttl=timedelta(seconds=ports.lease))
+
     async def write(self, batch: Facts) -> bool:
         """Take facts; True when they stand, False when the run must be planned again.
 

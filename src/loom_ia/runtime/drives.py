@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from datetime import timedelta
 
 from loom_ia.core.errors import EpochStaleError, LoomError
 from loom_ia.core.events import CancelRequested
@@ -112,9 +111,7 @@ class Drives:
         if left > self._ports.lease * 2 / 3:
             return
         try:
-            pen.lease = await self._ports.leases.renew(
-                pen.lease, ttl=timedelta(seconds=self._ports.lease)
-            )
+            await pen.renew()
         except EpochStaleError:
             raise
         except LoomError:
