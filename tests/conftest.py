@@ -7,6 +7,8 @@ import pytest
 from blockbuster import BlockBuster, BlockBusterFunction
 from hypothesis import HealthCheck, settings
 
+os.environ["LOOM_LANG"] = "en"  # texts are asserted in English; what speaks French says so
+
 settings.register_profile("dev", deadline=None, max_examples=50)
 settings.register_profile(
     "ci",
@@ -35,6 +37,14 @@ def blockbuster() -> Iterator[BlockBuster]:
     guard.activate()
     yield guard
     guard.deactivate()
+
+
+@pytest.fixture(autouse=True)
+def english() -> None:
+    """Give back to each test the language that another one may have changed."""
+    from loom_ia import locale
+
+    locale.install(os.environ)
 
 
 @pytest.fixture(scope="session")
