@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Union, get_args, get_origin, get_type_hints
@@ -13,7 +13,8 @@ from typing import Annotated, Union, get_args, get_origin, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, create_model
 from pydantic.errors import PydanticSchemaGenerationError
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
+from pydantic_core import core_schema
 
 from loom_ia.core.ports import ToolContext
 from loom_ia.tools.decorator import ToolDeclarationError, name_of
@@ -32,6 +33,19 @@ class _Schema(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002 - overrides
         return False
+
+    def set_schema(self, schema: core_schema.SetSchema) -> JsonSchemaValue:
+        """An array; one that repeats an item is accepted, so it is not said to be refused."""
+        return _repeating(super().set_schema(schema))
+
+    def frozenset_schema(self, schema: core_schema.FrozenSetSchema) -> JsonSchemaValue:
+        """The same."""
+        return _repeating(super().frozenset_schema(schema))
+
+
+def _repeating(schema: JsonSchemaValue) -> JsonSchemaValue:
+    schema.pop("uniqueItems", None)
+    return schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +94,7 @@ def read_signature(function: Callable[..., object]) -> Signature:
             continue
         field = f"p{len(fields)}"
         names[field] = parameter.name
-        fields[field] = (annotation, _field(parameter, where))
+        fields[field] = (_eager(annotation), _field(parameter, where))
     model = _model(fields, names, where)
     return Signature(model, names, tuple(contexts), _schema(model, where))
 
@@ -160,6 +174,14 @@ def _is_context(annotation: object) -> bool:
     return annotation is ToolContext
 
 
+def _eager(annotation: object) -> object:
+    """The annotation; pydantic would check an iterable only once the function reads it."""
+    if get_origin(annotation) is not Iterable:
+        return annotation
+    items: list[object] = [*get_args(annotation)]
+    return types.GenericAlias(list, tuple(items))
+
+
 def _field(parameter: inspect.Parameter, where: str) -> FieldInfo:
     name = parameter.name
     if parameter.default is parameter.empty:
@@ -177,10 +199,8 @@ def _model(
     try:
         return _built(fields)
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError) as error:
-        guilty = _guilty(fields, names)
-        raise ToolDeclarationError(
-            function=where, reason=f"parameter {guilty}: no JSON Schema for its annotation"
-        ) from error
+        reason = f"parameter {_guilty(fields, names)}: {_first(error)}"
+        raise ToolDeclarationError(function=where, reason=reason) from error
 
 
 def _built(fields: Mapping[str, tuple[object, object]]) -> type[BaseModel]:
@@ -200,8 +220,13 @@ def _schema(model: type[BaseModel], where: str) -> dict[str, object]:
     try:
         schema: dict[str, object] = model.model_json_schema(schema_generator=_Schema)
     except PydanticUserError as error:
-        reason = f"no JSON Schema for its arguments: {error.message.splitlines()[0]}"
+        reason = f"no JSON Schema for its arguments: {_first(error)}"
         raise ToolDeclarationError(function=where, reason=reason) from error
     schema.pop("title", None)
     schema.setdefault("properties", {})
     return schema
+
+
+def _first(error: Exception) -> str:
+    """First sentence of pydantic's message; the next ones are advice for other uses."""
+    return str(error).splitlines()[0].partition(". ")[0]
