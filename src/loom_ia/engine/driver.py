@@ -72,7 +72,8 @@ class Drive:
             state, now = fold(page.events), page.now
         else:
             now = state.at
-        if next_effect(state, plan, now) is None:
+        claimed = state.evolve(epoch=state.epoch + 1)  # what was in flight then is unknown
+        if next_effect(claimed, plan, now) is None:
             return None
         if state.foreign is not None:
             raise UnknownEventError(run_id=ref.run_id, type=state.foreign)
@@ -84,8 +85,8 @@ class Drive:
         tail = await ports.journal.read(ref, after=state.position)
         pen = Pen(self.scene, fold(tail.events, state), lease)
         if pen.state.ending is None:
-            claimed = RunClaimed(crashed=lease.crashed, holder=ports.holder)
-            await pen.write(Facts((claimed,), "outcome"))
+            fact = RunClaimed(crashed=lease.crashed, holder=ports.holder)
+            await pen.write(Facts((fact,), "outcome"))
         return pen
 
     def _deadline(self, pen: Pen) -> asyncio.TimerHandle | None:
