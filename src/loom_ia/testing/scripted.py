@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 from loom_ia.core.model import ModelChunk, ModelRequest, TextDelta
 from loom_ia.core.model.estimate import Estimate
-from loom_ia.core.model.script import Turn, answer, words
+from loom_ia.core.model.script import Turn, answer, exhausted, words
 from loom_ia.core.ports import ModelError
 
 Fixed = str | Mapping[str, object] | Turn | Exception
@@ -58,8 +58,7 @@ class ScriptedModel:
     async def _turn(self, request: ModelRequest) -> Turn:
         position = request.turn
         if position >= len(self._turns):
-            reason = f"script exhausted: turn {position + 1}, {len(self._turns)} written"
-            raise ModelError(model=request.spec.id, reason=reason)
+            raise exhausted(request, len(self._turns))
         turn = self._turns[position]
         if callable(turn):
             given = turn(request)

@@ -8,6 +8,7 @@ from typing import TypedDict, TypeVar, Unpack, get_args, overload
 
 from loom_ia.core.errors import Kind, LoomError
 from loom_ia.core.ports import Approval, OnUnknown, SideEffects
+from loom_ia.core.text import Text
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -79,7 +80,7 @@ def tool(
 
     def mark(target: Function) -> Function:
         if not callable(target):
-            raise ToolDeclarationError(function=repr(target), reason="this is not a function")
+            raise ToolDeclarationError(function=repr(target), reason=Text("this is not a function"))
         given: Mapping[str, object] = {**options}
         _check(name_of(target), given)
         setattr(target, ATTRIBUTE, Declaration(**options))
@@ -107,9 +108,15 @@ def _check(function: str, options: Mapping[str, object]) -> None:
     known = tuple(ToolOptions.__annotations__)
     for option, value in options.items():
         if option not in known:
-            reason = f"option {option!r} is unknown; options: {', '.join(known)}"
+            reason = Text(
+                "option {option!r} is unknown; options: {known}",
+                {"option": option, "known": ", ".join(known)},
+            )
         elif not _accepted(option, value):
-            reason = f"{option} is {value!r}; accepted: {_expected(option)}"
+            reason = Text(
+                "{option} is {value!r}; accepted: {accepted}",
+                {"option": option, "value": value, "accepted": _expected(option)},
+            )
         else:
             continue
         raise ToolDeclarationError(function=function, reason=reason)
@@ -131,7 +138,9 @@ def _seconds(value: object) -> bool:
     return 0 < value < float("inf")
 
 
-def _expected(option: str) -> str:
+def _expected(option: str) -> str | Text:
     if option in _CHOICES:
         return ", ".join(map(repr, _CHOICES[option]))
-    return "a positive number of seconds" if option == "timeout" else "a text that is not empty"
+    if option == "timeout":
+        return Text("a positive number of seconds")
+    return Text("a text that is not empty")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loom_ia.core.errors import Kind, LoomError
+from loom_ia.core.text import Text
 from loom_ia.tools.threads import Pool, shared
 
 MIB = 1024 * 1024
@@ -145,7 +146,7 @@ def _read(path: Path, limit: int) -> tuple[bytes, int]:
     """Bytes of a regular file and its size; no more than the limit and one byte are read."""
     try:
         if not path.is_file():
-            raise AttachmentUnreadableError(name=str(path), reason="there is no such file")
+            raise AttachmentUnreadableError(name=str(path), reason=Text("there is no such file"))
         with path.open("rb") as file:
             data = file.read(limit + 1)
         return data, max(len(data), path.stat().st_size)

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from loom_ia.core.model import ContentBlock, ImageBlock, TextBlock, ToolSpec
 from loom_ia.core.names import safe
 from loom_ia.core.ports import InvalidArgumentsError, Launch, ToolContext, ToolOutput
+from loom_ia.core.text import Text
 from loom_ia.core.wording import Language
 from loom_ia.tools.decorator import ToolDeclarationError, declaration_of, name_of
 from loom_ia.tools.results import Part, ToolResultUnreadableError, parts_of
@@ -57,9 +58,10 @@ class PythonFunctionTool:
         given: object = getattr(function, "__name__", "")
         self.name = name or declared.name or (given if isinstance(given, str) else "")
         if not safe(self.name):
-            reason = (
-                f"the name {self.name!r} is not usable by models; give name= with 1 to 64 "
-                "unaccented letters, digits, - or _"
+            reason = Text(
+                "the name {name!r} is not usable by models; give name= with 1 to 64 unaccented "
+                "letters, digits, - or _",
+                {"name": self.name},
             )
             raise ToolDeclarationError(function=name_of(function), reason=reason)
         self._function, self._signature = function, read_signature(function)

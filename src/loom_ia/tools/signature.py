@@ -17,6 +17,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchema
 from pydantic_core import core_schema
 
 from loom_ia.core.ports import ToolContext
+from loom_ia.core.text import Text
 from loom_ia.tools.decorator import ToolDeclarationError, name_of
 
 _STRICT = ConfigDict(
@@ -82,7 +83,9 @@ def read_signature(function: Callable[..., object]) -> Signature:
     """
     where = name_of(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ToolDeclarationError(function=where, reason="it yields; return one result instead")
+        raise ToolDeclarationError(
+            function=where, reason=Text("it yields; return one result instead")
+        )
     annotations = _annotations(function, where)
     fields: dict[str, tuple[object, object]] = {}
     names: dict[str, str] = {}
@@ -105,12 +108,15 @@ def _parameters(function: Callable[..., object], where: str) -> list[inspect.Par
     except (TypeError, ValueError, NameError) as error:
         raise ToolDeclarationError(function=where, reason=str(error)) from error
     for parameter in found:
+        said = {"name": str(parameter).partition(":")[0].partition("=")[0].strip()}
         if parameter.kind in _VARIADIC:
-            reason = f"parameter {parameter} takes any argument; name each argument instead"
+            reason = Text("parameter {name} takes any argument; name each argument instead", said)
         elif parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
-            reason = f"parameter {parameter.name} is positional-only; models give arguments by name"
+            reason = Text(
+                "parameter {name} is positional-only; models give arguments by name", said
+            )
         elif isinstance(parameter.default, FieldInfo):
-            reason = f"parameter {parameter.name}: write Annotated[..., Field(...)] = default"
+            reason = Text("parameter {name}: write Annotated[..., Field(...)] = default", said)
         else:
             continue
         raise ToolDeclarationError(function=where, reason=reason)
@@ -127,9 +133,10 @@ def _annotations(function: Callable[..., object], where: str) -> dict[str, objec
         holder.__annotations__ = written
         return get_type_hints(holder, localns=_closure(plain), include_extras=True)
     except NameError as error:
-        reason = (
-            f"{error} in an annotation; import it where {function.__module__} can see it "
-            "when it runs, not under TYPE_CHECKING only"
+        reason = Text(
+            "{error} in an annotation; import it where its module can see it when it runs, not "
+            "under TYPE_CHECKING only",
+            {"error": str(error)},
         )
         raise ToolDeclarationError(function=where, reason=reason) from error
     except (TypeError, ValueError, SyntaxError) as error:
@@ -199,7 +206,8 @@ def _model(
     try:
         return _built(fields)
     except (PydanticSchemaGenerationError, PydanticUserError, TypeError) as error:
-        reason = f"parameter {_guilty(fields, names)}: {_first(error)}"
+        said = {"name": _guilty(fields, names), "reason": _first(error)}
+        reason = Text("parameter {name}: {reason}", said)
         raise ToolDeclarationError(function=where, reason=reason) from error
 
 
@@ -220,7 +228,7 @@ def _schema(model: type[BaseModel], where: str) -> dict[str, object]:
     try:
         schema: dict[str, object] = model.model_json_schema(schema_generator=_Schema)
     except PydanticUserError as error:
-        reason = f"no JSON Schema for its arguments: {_first(error)}"
+        reason = Text("no JSON Schema for its arguments: {reason}", {"reason": _first(error)})
         raise ToolDeclarationError(function=where, reason=reason) from error
     schema.pop("title", None)
     schema.setdefault("properties", {})

@@ -10,8 +10,11 @@ from pydantic_core import PydanticCustomError
 
 from loom_ia.core.model.blocks import AnyBlock, Message, TextBlock, ToolCallBlock
 from loom_ia.core.model.estimate import output_tokens
+from loom_ia.core.model.spec import ModelRequest
 from loom_ia.core.model.stream import Answer
 from loom_ia.core.model.usage import Usage
+from loom_ia.core.ports.world import ModelError
+from loom_ia.core.text import Text
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
@@ -62,8 +65,8 @@ class Turn(BaseModel):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if not self.model_fields_set & {"text", "tool_calls", "error"}:
-            code, text = "empty_turn", "needs 'text', 'tool_calls' or 'error'"
-            raise PydanticCustomError(code, text)
+            code = "empty_turn"
+            raise PydanticCustomError(code, "needs 'text', 'tool_calls' or 'error'")
         return self
 
 
@@ -85,3 +88,12 @@ def answer(turn: Turn, position: int, input_tokens: int) -> Answer:
 def words(text: str) -> list[str]:
     """Words of a text with the blanks behind them; joined, they are the text."""
     return _WORD.findall(text)
+
+
+def exhausted(request: ModelRequest, written: int) -> ModelError:
+    """Failure of a script that has no turn at this position."""
+    reason = Text(
+        "script exhausted: turn {turn}, {written} written",
+        {"turn": request.turn + 1, "written": written},
+    )
+    return ModelError(model=request.spec.id, reason=reason)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from loom_ia.core.model import ModelChunk, ModelRequest, TextDelta
 from loom_ia.core.model.estimate import Estimate
-from loom_ia.core.model.script import Turn, answer, words
+from loom_ia.core.model.script import Turn, answer, exhausted, words
 from loom_ia.core.ports import ModelError
 
 
@@ -27,8 +27,7 @@ class FakeModel:
         """
         name, position = request.spec.id, request.turn
         if position >= len(self._script):
-            reason = f"script exhausted: turn {position + 1}, {len(self._script)} written"
-            raise ModelError(model=name, reason=reason)
+            raise exhausted(request, len(self._script))
         turn = self._script[position]
         if turn.delay:
             await asyncio.sleep(turn.delay)
