@@ -10,6 +10,8 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Generic, TypeVar, cast
 
+from loom_ia.core.errors import StoreUnavailableError
+
 logger = logging.getLogger("loom_ia.io")
 
 T = TypeVar("T")
@@ -60,9 +62,17 @@ class Lane:
         self._name = name
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._thread: Thread | None = None
+        self._closed = False
 
     async def call(self, run: Callable[[], T | Synced[T]]) -> T:
-        """Result of `run`, done in the thread. Once called, it is done whatever happens here."""
+        """Result of `run`, done in the thread. Once called, it is done whatever happens here.
+
+        Raises:
+            StoreUnavailableError: the lane is closed.
+
+        """
+        if self._closed:
+            raise StoreUnavailableError(path=self._name, reason="closed")
         loop = asyncio.get_running_loop()
         answer: _Answer[T] = _Answer(loop=loop)
         self._queue.put(_Job(run, answer, loop))  # pyright: ignore[reportArgumentType]
@@ -73,11 +83,10 @@ class Lane:
 
     async def aclose(self, last: Callable[[], None]) -> None:
         """Do what is queued, then `last`, then end the thread."""
-        if self._thread is None:
-            return
-        await self.call(last)
-        self._queue.put(None)
-        self._thread = None
+        if self._thread is not None and not self._closed:
+            await self.call(last)
+            self._queue.put(None)
+        self._closed = True
 
     def _work(self) -> None:
         while True:

@@ -51,7 +51,7 @@ def moving(kind: type[Payload]) -> bool:
 class Track:
     """One run; its entry is brought up to date when it is asked for."""
 
-    __slots__ = ("_entry", "at", "lease", "position", "woken")
+    __slots__ = ("_entry", "at", "lease", "listed", "position", "woken")
 
     def __init__(self, entry: RunEntry) -> None:
         self._entry = entry
@@ -61,6 +61,8 @@ class Track:
         """Position of the last fact that told whether the run waits."""
         self.lease: bytes | None = None
         """The lease as it was last read, for stores that keep it apart."""
+        self.listed = True
+        """True while the index may say that the run is open, for stores that keep it apart."""
 
     @property
     def entry(self) -> RunEntry:
@@ -188,6 +190,7 @@ class Ledger:
         if entry.root_id == entry.run_id:
             if entry.ended is None:
                 self.open[entry.run_id] = track
+                track.listed = True
             else:
                 self.open.pop(entry.run_id, None)
 

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import re
-import time
 from array import array
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,16 +14,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from loom_ia.adapters.files import sync_folder, write_all
+from loom_ia.adapters.files import lock_file, sync_folder, write_all
 from loom_ia.adapters.storage.ledger import Ledger, moving
 from loom_ia.core.errors import JournalDamagedError, StoreUnavailableError
 from loom_ia.core.events import Event, UndecodableError, decode
 from loom_ia.core.events.envelope import TYPES
 
 logger = logging.getLogger("loom_ia.journal")
-
-WAIT = 10.0
-"""Seconds to wait for another process that writes to the session."""
 
 _MOVING = frozenset(name for name, kind in TYPES.items() if moving(kind))
 _RUN = re.compile(rb'"run_id":("(?:[^"\\]|\\.)*")')
@@ -57,7 +53,8 @@ class Log:
         self.fd = -1
         self.failure: StoreUnavailableError | None = None
         self._identity = (0, 0)
-        self._dirty = self._fresh = False
+        self._dirty, self._named = False, False
+        """`_named`: the folder's entry of the file is on the disk too."""
         self.torn = b""
         """Bytes behind the last newline."""
         self._reset()
@@ -110,7 +107,7 @@ class Log:
             StoreUnavailableError: another process does not let go.
 
         """
-        self._lock()
+        lock_file(self.fd, self.path)
         try:
             stat = os.stat(self.path)  # noqa: PTH116  called at each append
             if (stat.st_dev, stat.st_ino) != self._identity:
@@ -119,22 +116,6 @@ class Log:
             yield
         finally:
             fcntl.flock(self.fd, fcntl.LOCK_UN)
-
-    def _lock(self) -> None:
-        deadline, pause = 0.0, 0.00005
-        while True:
-            try:
-                fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                now = time.monotonic()
-                deadline = deadline or now + WAIT
-                if now > deadline:
-                    reason = f"locked by another process for {WAIT:.0f} s"
-                    raise StoreUnavailableError(path=str(self.path), reason=reason) from None
-                time.sleep(pause)
-                pause = min(pause * 2, 0.005)
-            else:
-                return
 
     def _refresh(self, size: int) -> None:
         if size == self.size + len(self.torn) and not self.torn:
@@ -159,8 +140,9 @@ class Log:
         try:
             run_id, position = self._apply(line)
         except UndecodableError:
-            self.ledger.seq += 1
-            self._damaged(line, index)
+            if line:
+                self.ledger.seq += 1
+                self._damaged(line, index)
         else:
             self._place(run_id, position, index)
             self._last_run = run_id
@@ -199,16 +181,32 @@ class Log:
         if not run_id:
             return
         row = self.rows.setdefault(run_id, array("q"))
+        if len(row) == position - 1:
+            self._clear(run_id)
         while len(row) < position - 1:
-            damage = self._pending.pop(0) if self._pending else Damage(index, run_id, "")
-            damage.run_id = run_id
-            if damage not in self.damages:
-                self.damages.append(damage)
-            row.append(~damage.line)
+            row.append(~self._culprit(run_id, row, index))
         if len(row) >= position:
             row[position - 1] = index
         else:
             row.append(index)
+
+    def _culprit(self, run_id: str, row: array[int], index: int) -> int:
+        """The line that held the position after `row`; `index` itself when none is damaged."""
+        if self._pending:
+            damage = self._pending.pop(0)
+            damage.run_id = run_id
+            return damage.line
+        last = -1 if not row else max(row[-1], ~row[-1])
+        for damage in reversed(self.damages):
+            if damage.line > last:
+                return damage.line  # it held events of two runs
+        return index
+
+    def _clear(self, run_id: str) -> None:
+        """A run that goes on without a gap lost nothing in the lines before."""
+        for damage in self._pending:
+            if damage.suspect == run_id:
+                damage.suspect = ""
 
     def _damaged(self, line: bytes, index: int) -> None:
         going = self.ledger.open
@@ -249,6 +247,13 @@ class Log:
         """What is raised for a damaged line."""
         return JournalDamagedError(path=str(self.path), line=index + 1, session_id=self.session_id)
 
+    def place(self, index: int) -> tuple[str, int]:
+        """Run and position of a line, empty and 0 when nothing tells."""
+        for run_id, row in self.rows.items():
+            if index in row:
+                return run_id, row.index(index) + 1
+        return "", 0
+
     def read(self, run_id: str, after: int) -> list[Event]:
         """Events of a run.
 
@@ -277,7 +282,6 @@ class Log:
         """
         lines = [event.encode() for event in events]
         data = b"\n".join(lines) + b"\n"
-        self._fresh = self._fresh or not self.size
         try:
             written = os.write(self.fd, data)
             if written < len(data):
@@ -347,9 +351,9 @@ class Log:
         self._dirty = False
         try:
             os.fdatasync(self.fd)
-            if self._fresh:
+            if not self._named:
                 sync_folder(self.path.parent)
-                self._fresh = False
+                self._named = True
         except OSError as error:
             reason = f"{error.strerror}; what was written may be lost"
             raise StoreUnavailableError(path=str(self.path), reason=reason) from error

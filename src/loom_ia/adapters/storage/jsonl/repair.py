@@ -13,39 +13,55 @@ from loom_ia.core.events import Event, LineQuarantined, UndecodableError, decode
 
 def repaired(log: Log, tenant_id: str, new_id: Callable[[], str]) -> Sequence[int]:
     """Rewrite the file of a session, under its lock; numbers of the lines set aside, from 1."""
-    owners = _owners(log)
+    lost = _lost(log)
     data = read_file(log.path) or b""
+    lines = data[: log.size].split(b"\n")[:-1]
+    events = [_decoded(line) for line in lines]
     kept: list[bytes] = []
     aside: list[bytes] = []
     numbers: list[int] = []
-    at, seq = log.ledger.last, 0
-    for index, line in enumerate(data[: log.size].split(b"\n")[:-1]):
-        event = _decoded(line)
-        if event is not None:
-            kept.append(line)
-            at, seq = event.at, event.seq
-            continue
-        numbers.append(index + 1)
-        aside.append(line)
-        for run_id, position in owners.get(index, [("", 0)]):
+    at = next((event.at for event in events if event is not None), log.ledger.last)
+    seq = 0
+    for index, (line, event) in enumerate(zip(lines, events, strict=True)):
+        places = lost.get(index, [])
+        if event is None and line:
+            aside.append(line)
+            places = places or _places(log, index, seq, events)
+        if places or (event is None and line):
+            numbers.append(index + 1)
+        for run_id, position in places:
             seq += 1
             place = (seq, run_id, position)
             kept.append(_placeholder(log, tenant_id, new_id(), place, at).encode())
+        if event is not None:
+            kept.append(line)
+            at, seq = event.at, event.seq
     if not numbers:
         return ()
-    _quarantine(log, aside)
-    replace_file(log.path, b"\n".join(kept) + b"\n" + data[log.size :], sync=True)
+    if aside:
+        _quarantine(log, aside)
+    text = b"".join(line + b"\n" for line in kept)
+    replace_file(log.path, text + data[log.size :], sync=True)
     return numbers
 
 
-def _owners(log: Log) -> dict[int, list[tuple[str, int]]]:
-    """Runs and positions that each damaged line held."""
-    owners: dict[int, list[tuple[str, int]]] = {}
+def _places(
+    log: Log, index: int, seq: int, events: Sequence[Event | None]
+) -> list[tuple[str, int]]:
+    """Place of a damaged line that no run misses; none if the lines around it leave no room."""
+    following = next((event.seq for event in events[index + 1 :] if event is not None), None)
+    place = log.place(index)
+    return [] if following == seq + 1 and not place[0] else [place]
+
+
+def _lost(log: Log) -> dict[int, list[tuple[str, int]]]:
+    """Runs and positions that cannot be read, by the line that held or follows them."""
+    lost: dict[int, list[tuple[str, int]]] = {}
     for run_id, row in log.rows.items():
         for position, index in enumerate(row, start=1):
             if index < 0:
-                owners.setdefault(~index, []).append((run_id, position))
-    return owners
+                lost.setdefault(~index, []).append((run_id, position))
+    return lost
 
 
 def _decoded(line: bytes) -> Event | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from threading import Lock
 
@@ -164,19 +165,18 @@ class Shelf:
             now = ledger.now(self._tenants.clock())
             self._refresh_leases(tenant.leases, log, write, now)
             ledger.judge(write, now)
+            events = self._stamped(log, write, removed, now)
             if kind == "start":
                 tenant.index.announce(ref)
-            events = self._stamped(log, write, removed, now)
-            root = ledger.tracks.get(ref.root_id)
-            if root is not None and any(isinstance(e.payload, RunResumed) for e in events):
-                tenant.leases.drop(root)
+            elif any(isinstance(event.payload, RunResumed) for event in events):
+                self._reopen(tenant, log, ref)
             log.write(events)
-            self._end_lease(tenant.leases, log, ref)
+            self._close_ended(tenant, log, ref)
             page = Page(events, now)
             if not write.sync:
                 return page
             log.dirty()
-            return Synced(page, log, log.flush)
+            return Synced(page, log, partial(_flush, tenant.index, log))
 
     def _refresh_leases(self, leases: LeaseFiles, log: Log, write: Append, now: datetime) -> None:
         tracks, ref = log.ledger.tracks, write.ref
@@ -203,10 +203,24 @@ class Shelf:
         events[place] = events[place].model_copy(update={"epoch": 0, "skippable": True})
         return events
 
-    def _end_lease(self, leases: LeaseFiles, log: Log, ref: RunRef) -> None:
+    def _reopen(self, tenant: Tenant, log: Log, ref: RunRef) -> None:
+        """Before an ended run goes on."""
+        root = log.ledger.tracks[ref.root_id]
+        tenant.leases.drop(root)
+        tenant.index.announce(replace(ref, run_id=ref.root_id))
+
+    def _close_ended(self, tenant: Tenant, log: Log, ref: RunRef) -> None:
+        """Once a run has ended; what is not done here is done by whoever finds it open."""
         root = log.ledger.tracks.get(ref.root_id)
-        if root is not None and root.lease is not None and root.entry.ended is not None:
-            leases.drop(root)
+        if root is None or root.entry.ended is None or not root.listed:
+            return
+        root.listed = False
+        try:
+            if root.lease is not None:
+                tenant.leases.drop(root)
+            tenant.index.close(replace(ref, run_id=ref.root_id))
+        except OSError as error:
+            logger.warning("run %s ended; its index is late: %s", ref.root_id, error)
 
     def read(self, ref: RunRef, after: int) -> Page:
         """Events of a run (see `Journal.read`)."""
@@ -285,15 +299,18 @@ class Shelf:
 
     def entries(self, tenant_id: str, session_id: str, *, due: bool) -> list[RunEntry]:
         """Root runs of a session, or those that have something to do."""
-        leases = self._tenants.get(tenant_id).leases
+        tenant = self._tenants.get(tenant_id)
         with self._session(tenant_id, session_id) as log:
             if log is None:
                 return []
             now = log.ledger.now(self._tenants.clock())
             for track in log.ledger.open.values():
-                leases.refresh(track, now, living=True)
+                tenant.leases.refresh(track, now, living=True)
             if not due:
                 return list(log.ledger.roots())
+            for entry in log.ledger.roots():
+                ref = RunRef(tenant_id, session_id, entry.run_id, entry.run_id)
+                self._close_ended(tenant, log, ref)
             return [t.entry for t in log.ledger.open.values() if t.entry.due(now)]
 
     def confirm(self, ref: RunRef) -> RunRef | None:
@@ -301,3 +318,9 @@ class Shelf:
         with self._session(ref.tenant_id, ref.session_id) as log:
             entry = None if log is None else log.ledger.entry(ref.run_id)
             return None if entry is None else replace(ref, root_id=entry.root_id)
+
+
+def _flush(index: Index, log: Log) -> None:
+    """What a start announced first, then its events."""
+    index.flush()
+    log.flush()

@@ -78,23 +78,25 @@ class JsonlIndex:
     async def runs(self, tenant_id: str, session_id: str | None = None) -> Sequence[RunEntry]:
         if session_id is not None:
             return await self._entries(tenant_id, [session_id], due=False)
-        return await self._entries(tenant_id, await self._sessions(tenant_id), due=False)
+        return await self._entries(
+            tenant_id, await self._sessions(tenant_id, going=False), due=False
+        )
 
     async def due(self, tenant_id: str) -> Sequence[RunEntry]:
-        return await self._entries(tenant_id, await self._sessions(tenant_id), due=True)
+        return await self._entries(tenant_id, await self._sessions(tenant_id, going=True), due=True)
 
     def _locate(self, tenant_id: str, run_id: str) -> RunRef | None:
         tenant = self._seats.tenants.get(tenant_id)
         with reported(tenant.folder):
             return tenant.index.locate(run_id)
 
-    async def _sessions(self, tenant_id: str) -> list[str]:
-        return await self._seats.side.call(partial(self._listed, tenant_id))
+    async def _sessions(self, tenant_id: str, *, going: bool) -> list[str]:
+        return await self._seats.side.call(partial(self._listed, tenant_id, going=going))
 
-    def _listed(self, tenant_id: str) -> list[str]:
+    def _listed(self, tenant_id: str, *, going: bool) -> list[str]:
         tenant = self._seats.tenants.get(tenant_id)
         with reported(tenant.folder):
-            return tenant.index.sessions()
+            return tenant.index.sessions(going=going)
 
     async def _entries(
         self, tenant_id: str, sessions: Iterable[str], *, due: bool
