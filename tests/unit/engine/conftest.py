@@ -38,9 +38,9 @@ PLANS = {
     "rater": ToolPlan(),
 }
 RAISED = {
-    "refuser": ToolError("rien n'est parti"),
-    "casser": OSError("connexion coupée"),
-    "rater": ValueError("pas de chance"),
+    "refuser": (ToolError, "rien n'est parti"),
+    "casser": (OSError, "connexion coupée"),
+    "rater": (ValueError, "pas de chance"),
 }
 REPEATABLE = frozenset(name for name, plan in PLANS.items() if plan.repeatable)
 
@@ -54,12 +54,13 @@ class Hand:
 
     def bind(self, arguments):
         async def launch(context):
-            if not isinstance(RAISED.get(self.spec.name), ToolError):
+            error, message = RAISED.get(self.spec.name, (None, ""))
+            if error is not ToolError:
                 self.ledger.append((self.spec.name, context.idempotency_key))
             for _ in range(next(self.turns, 0)):
                 await asyncio.sleep(0)
-            if self.spec.name in RAISED:
-                raise RAISED[self.spec.name]
+            if error is not None:
+                raise error(message)
             return ToolOutput((TextBlock(text=f"ok {context.idempotency_key}"),))
 
         return launch
@@ -94,12 +95,12 @@ class Stage:
     def scene(self, store=None, **changes):
         return Scene(self.ref, self.world, self.ports(store or self.inner), **changes)
 
-    async def start(self, ref=None, *, idle=False):
+    async def start(self, ref=None, store=None, *, idle=False):
         fact = RunStarted(agent="a", message=user("Bonjour"), principal=ME)
         guard = Guard(session_idle=True) if idle else None
         draft = Draft(self.ids.new(), fact)
         write = Append(ref or self.ref, [draft], Fence("start"), guard=guard, sync=True)
-        await self.inner.journal.append(write)
+        await (store or self.inner).journal.append(write)
 
     async def events(self):
         return tuple((await self.inner.journal.read(self.ref)).events)
