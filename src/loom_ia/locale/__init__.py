@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gettext
 from collections.abc import Mapping
-from importlib.resources import files
+from pathlib import Path
 from typing import Literal
 
 from loom_ia.core.text import install as install_translator
@@ -42,6 +42,6 @@ def _spoken(value: str) -> Language:
 def _catalogue(chosen: Language) -> gettext.NullTranslations:
     if chosen == "en":
         return gettext.NullTranslations()
-    catalogue = files(__name__) / "fr" / "LC_MESSAGES" / _DOMAIN
+    catalogue = Path(__file__).parent / "fr" / "LC_MESSAGES" / _DOMAIN
     with catalogue.open("rb") as stream:
         return gettext.GNUTranslations(stream)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from loom_ia.core.text import clean
+from loom_ia.core.cleaning import clean
 from loom_ia.core.wording import Language
 
 SHOWN = 80

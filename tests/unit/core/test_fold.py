@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AwareDatetime, BaseModel
 
+from loom_ia.core.cleaning import CleanJson, CleanText
 from loom_ia.core.events import Event, Foreign, Payload, ToolCalled, decode
 from loom_ia.core.events.envelope import TYPES
 from loom_ia.core.fold import apply, fold
 from loom_ia.core.plan import Plan, ToolPlan
 from loom_ia.core.planner import next_effect
 from loom_ia.core.state import RunState
-from loom_ia.core.text import CleanJson, CleanText
 from loom_ia.core.vec import Ranked, Vec
 
 GOLDEN = Path(__file__).parents[2] / "journals" / "v1" / "golden.jsonl"

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AwareDatetime
 
+from loom_ia.core.cleaning import CleanJson, CleanText
 from loom_ia.core.events.envelope import CannotApplyError, Outcome
 from loom_ia.core.events.model import refusal
 from loom_ia.core.events.run import Principal
@@ -13,7 +14,6 @@ from loom_ia.core.events.tool import CallFact
 from loom_ia.core.model import TextBlock, ToolResultBlock
 from loom_ia.core.omit import EMPTY, NONE
 from loom_ia.core.state import Call, RunState
-from loom_ia.core.text import CleanJson, CleanText
 
 
 class ApprovalRequested(CallFact):

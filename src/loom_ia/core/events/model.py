@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from loom_ia.core.cleaning import CleanText
 from loom_ia.core.events.envelope import CannotApplyError, Outcome, Payload
 from loom_ia.core.model import (
     Message,
@@ -18,7 +19,6 @@ from loom_ia.core.model import (
 )
 from loom_ia.core.omit import EMPTY, NONE
 from loom_ia.core.state import Call, OpenStep, PendingAnswer, RunState
-from loom_ia.core.text import CleanText
 
 
 class ModelCalled(Payload):
@@ -105,24 +105,20 @@ class ModelResponded(Payload):
             return spend(state, self.usage, self.cost)
         if step is None or step.kind != "model" or state.ending is not None:
             raise CannotApplyError
-        calls = self.message.calls
-        after = spend(state, self.usage, self.cost).evolve(
-            open_step=None, turns=state.turns + 1, messages=state.messages.add(self.message)
-        )
+        calls, messages = self.message.calls, state.messages.add(self.message)
+        changes = _spent(state, self.usage, self.cost)
+        changes |= {"open_step": None, "turns": state.turns + 1}
         if step.final or not calls:
-            return self._answered(after, final=step.final)
+            if calls:
+                results = tuple(refusal(call, self.not_executed) for call in calls)
+                messages = messages.add(Message(role="tool", blocks=results))
+            answer = PendingAnswer(self.message.text, final=step.final)
+            return state.evolve(**changes, messages=messages, answer=answer)
         ids = state.ids
         for call in calls:
             ids = ids.add(call.id)
-        return after.evolve(ids=ids, calls=tuple(_asked(c, n) for n, c in enumerate(calls)))
-
-    def _answered(self, state: RunState, *, final: bool) -> RunState:
-        answer = PendingAnswer(self.message.text, final=final)
-        if not self.message.calls:
-            return state.evolve(answer=answer)
-        results = tuple(refusal(c, self.not_executed) for c in self.message.calls)
-        told = Message(role="tool", blocks=results)
-        return state.evolve(answer=answer, messages=state.messages.add(told))
+        asked = tuple([_asked(call, n) for n, call in enumerate(calls)])
+        return state.evolve(**changes, messages=messages, ids=ids, calls=asked)
 
 
 def _asked(block: ToolCallBlock, index: int) -> Call:
@@ -138,9 +134,13 @@ def refusal(call: ToolCallBlock | Call, text: str) -> ToolResultBlock:
 
 def spend(state: RunState, usage: Usage | None, cost: Decimal | None) -> RunState:
     """State after one model call that is no longer open, its tokens and dollars counted."""
-    return state.evolve(
-        open_attempts=max(state.open_attempts - 1, 0),
-        usage=state.usage if usage is None else state.usage + usage,
-        cost=state.cost if cost is None else state.cost + cost,
-        unpriced=state.unpriced + (cost is None),
-    )
+    return state.evolve(**_spent(state, usage, cost))
+
+
+def _spent(state: RunState, usage: Usage | None, cost: Decimal | None) -> dict[str, object]:
+    return {
+        "open_attempts": max(state.open_attempts - 1, 0),
+        "usage": state.usage if usage is None else state.usage + usage,
+        "cost": state.cost if cost is None else state.cost + cost,
+        "unpriced": state.unpriced + (cost is None),
+    }

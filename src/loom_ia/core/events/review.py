@@ -7,12 +7,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from loom_ia.core.cleaning import CleanText
 from loom_ia.core.events.envelope import CannotApplyError, Outcome, Payload
 from loom_ia.core.events.model import refusal
 from loom_ia.core.model import Message
 from loom_ia.core.omit import EMPTY
 from loom_ia.core.state import RunState
-from loom_ia.core.text import CleanText
 
 
 class Verdict(Payload):

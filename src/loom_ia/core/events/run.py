@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from loom_ia.core.cleaning import CleanJson, CleanText
 from loom_ia.core.events.envelope import CannotApplyError, Outcome, Payload, Value
 from loom_ia.core.model import Message
 from loom_ia.core.omit import EMPTY, NONE
 from loom_ia.core.state import Ending, RunState
-from loom_ia.core.text import CleanJson, CleanText
 
 if TYPE_CHECKING:
     from loom_ia.core.state import Status

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
+from loom_ia.core.cleaning import CleanJson, CleanText
 from loom_ia.core.events.envelope import CannotApplyError, Outcome, Payload
 from loom_ia.core.events.model import refusal
 from loom_ia.core.model import ContentBlock, Message, TextBlock, ToolResultBlock, text_of
 from loom_ia.core.omit import EMPTY, NONE
 from loom_ia.core.state import Call, OpenStep, PendingAnswer, RunState
-from loom_ia.core.text import CleanJson, CleanText
 
 UnknownReason = Literal["timeout", "cancelled", "crash", "lease_lost", "exception"]
 
@@ -73,10 +73,10 @@ class ToolCalled(CallFact):
 
     def evolve(self, state: RunState) -> RunState:
         self.of(state)
-        state = state.evolve(launches=state.launches + 1)
-        return state.with_call(
+        calls = state.calls_with(
             self.call_id, status="started", launches=self.launch, epoch=state.epoch
         )
+        return state.evolve(launches=state.launches + 1, calls=calls)
 
 
 class ToolCompleted(CallFact):

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from loom_ia.core.cleaning import CleanJson, CleanText, clean
 from loom_ia.core.omit import EMPTY, NONE
-from loom_ia.core.text import CleanJson, CleanText, clean
 
 
 class Block(BaseModel):
@@ -114,7 +114,7 @@ class Message(BaseModel):
     @property
     def calls(self) -> tuple[ToolCallBlock, ...]:
         """The tool calls it asks for, in order."""
-        return tuple(b for b in self.blocks if isinstance(b, ToolCallBlock))
+        return tuple([b for b in self.blocks if isinstance(b, ToolCallBlock)])
 
 
 def text_of(blocks: Iterable[Block]) -> str:
