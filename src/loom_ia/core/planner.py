@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import Final
+from itertools import product
+from typing import Final, Literal
 
 from loom_ia.core.effects import (
     Abandon,
@@ -60,6 +61,8 @@ NOTHING: Final = Nothing.NOTHING
 Found = Effect | Nothing | None
 """What a row says: an effect, nothing to do, or None when it does not match."""
 
+Find = Callable[[RunState, Plan, datetime], Found]
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -67,15 +70,22 @@ class Row:
 
     when: str
     then: str
-    find: Callable[[RunState, Plan, datetime], Found]
+    find: Find
+    about: Literal["run", "step", "calls", "answer"] = "run"
+    """What must be there for the row to match: an open step, calls, an answer, or nothing."""
 
 
 def next_effect(state: RunState, plan: Plan, now: datetime) -> Effect | None:
     """Next effect of the run, or None when it has ended or waits."""
-    for row in TABLE:
-        found = row.find(state, plan, now)
+    present = (
+        state.open_step is not None,
+        bool(state.calls),
+        state.answer is not None,
+    )
+    for find in _ROWS[present]:
+        found = find(state, plan, now)
         if found is not None:
-            return None if isinstance(found, Nothing) else found
+            return None if found is NOTHING else found
     return None
 
 
@@ -107,7 +117,7 @@ def overdue(state: RunState, plan: Plan) -> Fail:
 
 
 def _expired(state: RunState, _plan: Plan, now: datetime) -> Found:
-    late = tuple(c for c in state.calls if _past(c, now))
+    late = tuple([c for c in state.calls if _past(c, now)])
     return Expire(late) if late else None
 
 
@@ -181,20 +191,22 @@ def _ready(state: RunState, plan: Plan, _now: datetime) -> Found:
 
 def _runnable(state: RunState, plan: Plan) -> tuple[Call, ...]:
     return tuple(
-        c
-        for c in state.calls
-        if (c.status == "asked" and plan.of(c.name).approval != "always")
-        or (c.status == "granted" and not _changed(c, plan))
+        [
+            c
+            for c in state.calls
+            if (c.status == "asked" and plan.of(c.name).approval != "always")
+            or (c.status == "granted" and not _changed(c, plan))
+        ]
     )
 
 
 def _to_ask(state: RunState, plan: Plan, _now: datetime) -> Found:
     fresh = tuple(
-        c for c in state.calls if c.status == "asked" and plan.of(c.name).approval == "always"
+        [c for c in state.calls if c.status == "asked" and plan.of(c.name).approval == "always"]
     )
     if fresh:
         return Ask(fresh, "declared")
-    moved = tuple(c for c in state.calls if c.status in {"held", "granted"} and _changed(c, plan))
+    moved = tuple([c for c in state.calls if c.status in {"held", "granted"} and _changed(c, plan)])
     return Ask(moved, "changed") if moved else None
 
 
@@ -208,8 +220,10 @@ def _changed(call: Call, plan: Plan) -> bool:
 def _settled(state: RunState, _plan: Plan, _now: datetime) -> Found:
     if not state.calls or state.open_step is None:
         return None
-    done = all(c.status == "settled" for c in state.calls)
-    return Close(state.open_step.number) if done else None
+    for call in state.calls:
+        if call.status != "settled":
+            return None
+    return Close(state.open_step.number)
 
 
 def _waiting(state: RunState, _plan: Plan, _now: datetime) -> Found:
@@ -224,7 +238,7 @@ def _accepted(state: RunState, plan: Plan, _now: datetime) -> Found:
 
 
 def _last(state: RunState, plan: Plan, _now: datetime) -> Found:
-    if state.finalized or (state.turns < plan.max_iterations and state.exhausted is None):
+    if state.turns < plan.max_iterations and state.exhausted is None:
         return None
     return CallModel(state.step + 1, final=True)
 
@@ -237,20 +251,37 @@ TABLE: tuple[Row, ...] = (
     Row("the run has ended", "nothing", _ended),
     Row("a cancel was requested", "Stop", _cancelled),
     Row("driving time is over, or one step crashed five times", "Fail", _spent),
-    Row("a held request is past its date", "Expire", _expired),
-    Row("a model step is open without an answer", "CallModel", _unanswered),
-    Row("an answer has a check left and no refusal", "Review", _checked),
-    Row("an answer was refused", "Repair, Complete or Fail", _refused),
-    Row("calls are pending and no tool step is open", "RunTools", _unopened),
-    Row("the outcome of a call is unknown", "Drive, RunTools, Settle, Abandon or Ask", _unknown),
-    Row("calls can run", "RunTools", _ready),
-    Row("calls need an approval, or their tool changed", "Ask", _to_ask),
-    Row("every call of the open step is settled", "Close", _settled),
-    Row("a call is not settled", "nothing", _waiting),
-    Row("an answer is accepted", "Complete", _accepted),
+    Row("a held request is past its date", "Expire", _expired, "calls"),
+    Row("a model step is open without an answer", "CallModel", _unanswered, "step"),
+    Row("an answer has a check left and no refusal", "Review", _checked, "answer"),
+    Row("an answer was refused", "Repair, Complete or Fail", _refused, "answer"),
+    Row("calls are pending and no tool step is open", "RunTools", _unopened, "calls"),
+    Row(
+        "the outcome of a call is unknown",
+        "Drive, RunTools, Settle, Abandon or Ask",
+        _unknown,
+        "calls",
+    ),
+    Row("calls can run", "RunTools", _ready, "calls"),
+    Row("calls need an approval, or their tool changed", "Ask", _to_ask, "calls"),
+    Row("every call of the open step is settled", "Close", _settled, "calls"),
+    Row("a call is not settled", "nothing", _waiting, "calls"),
+    Row("an answer is accepted", "Complete", _accepted, "answer"),
     Row("iterations or budget are exhausted", "CallModel (final)", _last),
     Row("otherwise", "CallModel", _next),
 )
+
+
+def _rows(*, step: bool, calls: bool, answer: bool) -> tuple[Find, ...]:
+    """The rows of the table that can match, in its order."""
+    there = {"run": True, "step": step, "calls": calls, "answer": answer}
+    return tuple(row.find for row in TABLE if there[row.about])
+
+
+_ROWS: dict[tuple[bool, bool, bool], tuple[Find, ...]] = {
+    (step, calls, answer): _rows(step=step, calls=calls, answer=answer)
+    for step, calls, answer in product((False, True), repeat=3)
+}
 
 
 def diagram() -> str:

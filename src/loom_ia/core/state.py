@@ -52,7 +52,7 @@ class Call:
     def evolve(self, **changes: object) -> Call:
         """This call with other values."""
         new = object.__new__(Call)
-        new.__dict__.update(self.__dict__, **changes)
+        object.__setattr__(new, "__dict__", self.__dict__ | changes)
         return new
 
 
@@ -82,7 +82,7 @@ class PendingAnswer:
     def evolve(self, **changes: object) -> PendingAnswer:
         """This answer with other values."""
         new = object.__new__(PendingAnswer)
-        new.__dict__.update(self.__dict__, **changes)
+        object.__setattr__(new, "__dict__", self.__dict__ | changes)
         return new
 
     @property
@@ -155,7 +155,7 @@ class RunState:
     def evolve(self, **changes: object) -> RunState:
         """This state with other values; the cost does not depend on what the run did before."""
         new = object.__new__(RunState)
-        new.__dict__.update(self.__dict__, **changes)
+        object.__setattr__(new, "__dict__", self.__dict__ | changes)
         return new
 
     def call(self, call_id: str) -> Call | None:
@@ -165,10 +165,13 @@ class RunState:
                 return call
         return None
 
+    def calls_with(self, call_id: str, **changes: object) -> tuple[Call, ...]:
+        """The calls of the open turn, with other values of one of them."""
+        return tuple([c.evolve(**changes) if c.id == call_id else c for c in self.calls])
+
     def with_call(self, call_id: str, **changes: object) -> RunState:
         """This state with other values of one call."""
-        calls = tuple(c.evolve(**changes) if c.id == call_id else c for c in self.calls)
-        return self.evolve(calls=calls)
+        return self.evolve(calls=self.calls_with(call_id, **changes))
 
     def settle(self, call_id: str, result: ToolResultBlock) -> RunState:
         """This state with one call answered."""

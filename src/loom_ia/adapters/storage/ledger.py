@@ -27,6 +27,7 @@ from loom_ia.core.events import (
     RunStarted,
     ToolReported,
 )
+from loom_ia.core.events.envelope import SCHEMA_VERSION
 from loom_ia.core.fencing import judge
 from loom_ia.core.ports import Append, Draft, Lease, RunRef
 from loom_ia.core.projections.index import RunEntry, indexed
@@ -150,21 +151,23 @@ class Ledger:
             seq += 1
             position += 1
             payload = draft.payload
-            event = Event(
-                id=draft.id,
-                seq=seq,
-                tenant_id=tenant_id,
-                session_id=session_id,
-                run_id=run_id,
-                position=position,
-                span_id=draft.span_id,
-                type=payload.type,
-                status=payload.outcome,
-                at=now,
-                epoch=epoch,
-                payload=payload,
-            )
-            events.append(event)
+            values: dict[str, object] = {
+                "id": draft.id,
+                "seq": seq,
+                "tenant_id": tenant_id,
+                "session_id": session_id,
+                "run_id": run_id,
+                "position": position,
+                "span_id": draft.span_id,
+                "type": payload.type,
+                "status": payload.outcome,
+                "at": now,
+                "epoch": epoch,
+                "skippable": False,
+                "version": SCHEMA_VERSION,
+                "payload": payload,
+            }
+            events.append(Event.trusted(values))
         return events
 
     def apply(self, event: Event) -> None:

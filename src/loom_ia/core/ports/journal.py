@@ -23,7 +23,7 @@ class RunRef:
     root_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Draft:
     """A fact and what its writer chose of the envelope; the store adds positions and instant."""
 
@@ -32,7 +32,7 @@ class Draft:
     span_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Fence:
     """How an append is judged, in the critical section of the store (see `core.fencing`).
 
@@ -56,7 +56,7 @@ class Guard:
     """No root run of the session is queued or driven; paused and expired ones do not count."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Append:
     """One write: all its facts, or none."""
 
@@ -68,7 +68,7 @@ class Append:
     """True: on the disk when it returns; false: handed to the operating system."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Page:
     """Events in order of position, and the store's instant."""
 
