@@ -46,6 +46,8 @@ class Call:
     launches: int = 0
     request: ApprovalRequested | None = None
     """The question a human was last asked about it."""
+    doubt: str = ""
+    """Why its outcome is unknown, as it was recorded; a crash records nothing."""
     settle_tried: bool = False
     result: ToolResultBlock | None = None
 
@@ -130,7 +132,6 @@ class RunState:
     repairs: int = 0
     exhausted: str | None = None
     """Budget that was exceeded under `stop`."""
-    finalized: bool = False
     cancel: CancelRequested | None = None
     ending: Ending | None = None
     epoch: int = 0

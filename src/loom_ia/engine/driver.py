@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
 from datetime import timedelta
 
 from loom_ia.core.effects import Effect, Fail, Stop
@@ -107,15 +106,19 @@ class Drive:
         return None
 
     async def _perform(self, effect: Effect, pen: Pen, interpreter: Interpreter) -> None:
-        pen.stopping = isinstance(effect, Stop)
-        async with aclosing(interpreter.perform(effect, pen.state)) as steps:
-            accepted: bool | None = None
+        pen.stopping, pen.moved = isinstance(effect, Stop), False
+        steps = interpreter.perform(effect, pen.state)
+        if isinstance(steps, Facts):
+            await pen.write(steps)
+            return
+        accepted: bool | None = None
+        try:
             while True:
-                try:
-                    batch = await steps.asend(accepted)
-                except StopAsyncIteration:
-                    return
-                accepted = await pen.write(batch)
+                accepted = await pen.write(await steps.asend(accepted))
+        except StopAsyncIteration:
+            return
+        finally:
+            await steps.aclose()
 
     async def _leave(self, pen: Pen) -> bool:
         """Write what waits and give the lease back; False when the run moved meanwhile."""

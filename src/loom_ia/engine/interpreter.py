@@ -48,8 +48,8 @@ class Interpreter:
         self._models = ModelCalls(scene, flight)
         self._tools = ToolBatches(scene, flight, epoch)
 
-    def perform(self, effect: Effect, state: RunState) -> Steps:
-        """Facts of one effect, each as soon as it is true."""
+    def perform(self, effect: Effect, state: RunState) -> Steps | Facts:
+        """Facts of one effect, each as soon as it is true; all at once when nothing is done."""
         match effect:
             case CallModel():
                 return self._models.call(effect, state)
@@ -58,7 +58,7 @@ class Interpreter:
             case Ask():
                 return self._tools.ask(effect, state)
             case Close():
-                return _facts(StepClosed(step=effect.step), span=str(effect.step))
+                return Facts((StepClosed(step=effect.step),), "plan", str(effect.step))
             case Complete():
                 return _end(RunCompleted(text=effect.text, verified=effect.verified))
             case Fail():
@@ -69,7 +69,7 @@ class Interpreter:
             case Stop():
                 return _end(RunCancelled(still_running=self._tools.still_running))
             case Abandon():
-                return _facts(self._abandoned(effect.call), span=effect.call.id)
+                return Facts((self._abandoned(effect.call),), "plan", effect.call.id)
             case Settle() | Expire() | Review() | Repair() | Drive():
                 return self._unperformed(effect)
             case _:
@@ -81,21 +81,17 @@ class Interpreter:
 
     def _abandoned(self, call: Call) -> ToolAbandoned:
         language = self._scene.world.language
-        why = reason(language, "crash")
+        why = reason(language, call.doubt or "crash")
         return ToolAbandoned(call_id=call.id, text=say(language, "unknown_outcome", reason=why))
 
-    async def _unperformed(self, effect: Effect) -> Steps:
+    def _unperformed(self, effect: Effect) -> Facts:
         params: dict[str, object] = {
             "run_id": self._scene.ref.run_id,
             "effect": type(effect).__name__,
         }
         failed = RunFailed(code=NotPerformedError.code, params=params, resumable=True)
-        yield Facts((failed,), "plan", barrier=True, sync=True)
+        return _end(failed)
 
 
-async def _facts(*facts: Payload, span: str) -> Steps:
-    yield Facts(facts, "plan", span)
-
-
-async def _end(fact: Payload) -> Steps:
-    yield Facts((fact,), "plan", barrier=True, sync=True)
+def _end(fact: Payload) -> Facts:
+    return Facts((fact,), "plan", barrier=True, sync=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections import deque
+from dataclasses import dataclass
+from functools import partial
 
 from loom_ia.core.events import ToolCompleted, ToolUnknown
 from loom_ia.core.events.tool import UnknownReason
@@ -15,7 +16,7 @@ from loom_ia.core.state import Call, RunState
 from loom_ia.core.wording import say
 from loom_ia.engine.flight import Flight
 from loom_ia.engine.pen import report
-from loom_ia.engine.world import GRACE, Scene
+from loom_ia.engine.world import Scene
 
 logger = logging.getLogger("loom_ia.tool")
 
@@ -32,8 +33,13 @@ class InFlight:
     limit: float
     stopped: UnknownReason | None = None
     given_up: bool = False
-    timers: list[asyncio.TimerHandle] = field(default_factory=list[asyncio.TimerHandle])
-    forget: Callable[[], None] | None = None
+    timer: asyncio.TimerHandle | None = None
+    """Its deadline; once it is stopped, the end of the grace."""
+
+    def forget(self) -> None:
+        """Call nothing more when its time comes."""
+        if self.timer is not None:
+            self.timer.cancel()
 
 
 class Launches:
@@ -42,14 +48,16 @@ class Launches:
     def __init__(self, scene: Scene, flight: Flight, epoch: int) -> None:
         self._scene, self._flight, self._epoch = scene, flight, epoch
         self._inflight: dict[str, InFlight] = {}
-        self._outcomes: asyncio.Queue[CallOutcome] = asyncio.Queue()
+        self._outcomes: deque[CallOutcome] = deque()
+        self._waiter: asyncio.Future[None] | None = None
         self._late: set[asyncio.Task[None]] = set()
         self._stuck: list[str] = []
+        flight.on_halt(self._halt)
 
     @property
     def running(self) -> int:
         """Calls whose outcome has not been given yet."""
-        return len(self._inflight) + self._outcomes.qsize()
+        return len(self._inflight) + len(self._outcomes)
 
     @property
     def still_running(self) -> tuple[str, ...]:
@@ -64,9 +72,14 @@ class Launches:
         task = loop.create_task(_awaited(launch, context))
         flying = InFlight(call, task, self._scene.ports.clock.monotonic(), limit)
         self._inflight[call.id] = flying
-        flying.timers.append(loop.call_later(limit, self._stop, flying, "timeout"))
-        flying.forget = self._flight.on_halt(lambda: self._stop(flying, self._halt_reason()))
-        task.add_done_callback(lambda _: self._done(flying))
+        flying.timer = loop.call_later(limit, self._stop, flying, "timeout")
+        task.add_done_callback(partial(self._done, flying))
+        if self._flight.reason is not None:
+            self._stop(flying, self._halt_reason())
+
+    def _halt(self) -> None:
+        for flying in tuple(self._inflight.values()):
+            self._stop(flying, self._halt_reason())
 
     def _halt_reason(self) -> UnknownReason:
         return "lease_lost" if self._flight.reason == "lease_lost" else "cancelled"
@@ -77,37 +90,42 @@ class Launches:
         flying.stopped = reason
         flying.task.cancel()
         loop = asyncio.get_running_loop()
-        flying.timers.append(loop.call_later(GRACE, self._give_up, flying))
+        flying.forget()
+        flying.timer = loop.call_later(self._scene.ports.grace, self._give_up, flying)
 
     def _give_up(self, flying: InFlight) -> None:
         if flying.task.done():
             return
         flying.given_up = True
         self._stuck.append(flying.call.id)
-        self._close(flying, self._unknown(flying, flying.stopped or "timeout"))
+        self._close(flying, self._cut(flying, flying.stopped or "timeout"))
 
-    def _done(self, flying: InFlight) -> None:
+    def _done(self, flying: InFlight, _task: asyncio.Task[ToolOutput]) -> None:
         if flying.given_up:
             self._report(flying)
             return
         self._close(flying, self._outcome(flying))
 
     def _close(self, flying: InFlight, outcome: CallOutcome) -> None:
-        for timer in flying.timers:
-            timer.cancel()
-        if flying.forget is not None:
-            flying.forget()
+        flying.forget()
         self._inflight.pop(flying.call.id, None)
-        self._outcomes.put_nowait(outcome)
+        self._outcomes.append(outcome)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     async def outcome(self) -> CallOutcome:
         """The next outcome."""
-        return await self._outcomes.get()
+        while not self._outcomes:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        return self._outcomes.popleft()
 
     def _outcome(self, flying: InFlight) -> CallOutcome:
         task, ms = flying.task, self._ms(flying)
-        if task.cancelled():
-            outcome = self._cut(flying)
+        if task.cancelled() and flying.stopped is not None:
+            outcome = self._cut(flying, flying.stopped)
+        elif task.cancelled():
+            outcome = self._raised(flying, asyncio.CancelledError("by the tool itself"))
         elif (error := task.exception()) is not None:
             outcome = self._raised(flying, error)
         else:
@@ -116,13 +134,12 @@ class Launches:
         self._log(flying, outcome.outcome, ms)
         return outcome
 
-    def _cut(self, flying: InFlight) -> CallOutcome:
+    def _cut(self, flying: InFlight, reason: UnknownReason, detail: str = "") -> CallOutcome:
         """A call that was stopped: unknown, unless stopping it by its deadline does no harm."""
-        reason = flying.stopped or "cancelled"
         if reason == "timeout" and self._scene.world.plan.of(flying.call.name).repeatable:
             text = say(self._scene.world.language, "timed_out", seconds=f"{flying.limit:g}")
             return self._failed(flying, text)
-        return self._unknown(flying, reason)
+        return self._unknown(flying, reason, detail)
 
     def _raised(self, flying: InFlight, error: BaseException) -> CallOutcome:
         if isinstance(error, ToolError):
@@ -136,6 +153,8 @@ class Launches:
             extra=self._extra(flying),
         )
         detail = f"{type(error).__name__}: {error}"
+        if flying.stopped is not None:
+            return self._cut(flying, flying.stopped, detail)
         if tool.side_effects == "irreversible" and not tool.idempotent:
             return self._unknown(flying, "exception", detail)
         return self._failed(flying, detail)
@@ -172,10 +191,10 @@ class Launches:
 
     async def let_go(self) -> None:
         """Stop what is in flight, within the grace; what answers all the same is recorded."""
-        for flying in tuple(self._inflight.values()):
-            self._stop(flying, self._halt_reason())
+        self._flight.forget(self._halt)
+        self._halt()
         while self.running:
-            outcome = await self._outcomes.get()
+            outcome = await self.outcome()
             if isinstance(outcome, ToolCompleted):
                 draft = Draft(self._scene.ports.ids.new(), outcome, outcome.call_id)
                 await report(self._scene.ports.journal, self._scene.ref, outcome, draft)

@@ -42,6 +42,8 @@ class Pen:
         self._pending: list[Pending] = []
         self._instant(lease.now)
         self.stopping = False
+        self.moved = False
+        """True when others wrote to the run since its present effect was planned."""
 
     @property
     def now(self) -> datetime:
@@ -71,19 +73,36 @@ class Pen:
 
         """
         new_id = self._scene.ports.ids.new
+        state, taken = self.state, list[Pending]()
         for fact in batch.facts:
-            self.state = fact.evolve(self.state).evolve(epoch=self.lease.epoch)
-            self._pending.append((Draft(new_id(), fact, batch.span), batch.kind))
+            draft = Draft(new_id(), fact, batch.span)
+            try:
+                state = self._epoch(fact.evolve(state))
+            except CannotApplyError:
+                if not self.moved:
+                    raise
+                if batch.kind == "plan":
+                    return False
+                await self._report_one(draft)
+            else:
+                taken.append((draft, batch.kind))
+        self.state = state
+        self._pending += taken
         if batch.barrier or batch.sync:
             return await self.flush(sync=batch.sync)
         return True
+
+    def _epoch(self, state: RunState) -> RunState:
+        """The state under the epoch of this drive, which its next event will bear."""
+        epoch = self.lease.epoch
+        return state if state.epoch == epoch else state.evolve(epoch=epoch)
 
     async def flush(self, *, sync: bool = False) -> bool:
         """Write what waits; True when all of it was taken as it was."""
         intact = True
         while self._pending:
             drafts = [draft for draft, _ in self._pending]
-            planned = any(kind == "plan" for _, kind in self._pending)
+            planned = "plan" in [kind for _, kind in self._pending]
             try:
                 page = await self._append(drafts, "plan" if planned else "outcome", sync=sync)
             except (JournalMovedError, RunStoppedError):
@@ -118,6 +137,7 @@ class Pen:
                 position=last.position, at=last.at, driven=driven, driven_at=last.at
             )
         else:
+            self.moved = True
             self.state = fold(page.events, self._written)
         self._written = self.state
         self._instant(page.now)
@@ -130,6 +150,7 @@ class Pen:
     async def catch_up(self) -> None:
         """Apply what others wrote; plans that waited are dropped, outcomes are kept behind it."""
         page = await self._scene.ports.journal.read(self._scene.ref, after=self._written.position)
+        self.moved = True
         known = {event.id for event in page.events}
         self._written = self.state = fold(page.events, self._written)
         self._instant(page.now)
@@ -145,7 +166,7 @@ class Pen:
             await self._report_one(draft)
             return
         try:
-            self.state = draft.payload.evolve(self.state).evolve(epoch=self.lease.epoch)
+            self.state = self._epoch(draft.payload.evolve(self.state))
         except CannotApplyError:
             await self._report_one(draft)
         else:

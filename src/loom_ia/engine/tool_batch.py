@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
 from dataclasses import dataclass
 
 from loom_ia.core.effects import Ask, RunTools
@@ -63,22 +62,18 @@ class ToolBatches:
                 ready.append(checked)
             else:
                 yield Facts((checked,), "outcome", call.id)
-        async with aclosing(self._flow(ready, state)) as flow:
-            async for facts in flow:
-                answer = yield facts
-                if answer is False and facts.kind == "plan":
-                    ready.clear()
-
-    async def _flow(self, ready: deque[Ready], state: RunState) -> AsyncGenerator[Facts]:
-        """Launch while there is room, yield outcomes as they come, until nothing is left."""
         launches = self._launches
         while ready or launches.running:
             while ready and launches.running < self._scene.world.parallel:
+                if self._flight.reason is not None:
+                    ready.clear()
+                    break
                 group = self._group(ready)
                 pure = self._plan_of(group[0].call).side_effects == "none"
                 intents = tuple(self._intent(r.call, state) for r in group)
-                yield Facts(intents, "plan", group[0].call.id, barrier=True, sync=not pure)
-                if not ready:
+                span = group[0].call.id
+                if not (yield Facts(intents, "plan", span, barrier=True, sync=not pure)):
+                    ready.clear()
                     break
                 for one in group:
                     ready.popleft()

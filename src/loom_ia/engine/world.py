@@ -60,6 +60,8 @@ class Ports:
     """Names this process to people; it plays no part in any decision."""
     lease: float = 60.0
     """Seconds."""
+    grace: float = GRACE
+    """Seconds given to what was asked to stop."""
 
 
 @dataclass(slots=True, eq=False)

@@ -50,7 +50,6 @@ class ModelCalled(Payload):
             open_attempts=state.open_attempts + 1,
             prefix=self.prefix or state.prefix,
             told=(0 if self.prefix else state.told) + len(self.added),
-            finalized=state.finalized or self.final,
         )
 
 

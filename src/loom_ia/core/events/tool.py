@@ -163,7 +163,7 @@ class ToolUnknown(CallFact):
     def evolve(self, state: RunState) -> RunState:
         if self.of(state).status != "started":
             raise CannotApplyError
-        return state.with_call(self.call_id, status="unknown")
+        return state.with_call(self.call_id, status="unknown", doubt=self.reason)
 
 
 class ToolSettled(CallFact):
