@@ -59,3 +59,10 @@ class JudgesRefusedError(LoomError):
 
     kind = Kind.FORBIDDEN
     template = 'judges="skip" is refused in profile prod'
+
+
+class ArgumentsUnreadableError(LoomError):
+    """Corrected arguments that nobody can read."""
+
+    kind = Kind.INVALID
+    template = "--arguments: {reason}; give a JSON object, or @file that holds one"

@@ -1,0 +1,43 @@
+"""`loom inspect`: what happened in a run, step by step."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from loom_ia.access.cli.session import loom_of, show, wait
+from loom_ia.core.text import Text
+
+if TYPE_CHECKING:
+    from loom_ia.core.events import Event
+    from loom_ia.runtime.loom import Loom
+
+HELP = Text("show what happened in a run")
+
+
+def configure(parser: ArgumentParser) -> None:
+    """A run, and how much of it."""
+    parser.add_argument("run_id", metavar="RUN", help=str(Text("id of the run")))
+    parser.add_argument("--full", action="store_true", help=str(Text("shorten nothing")))
+    parser.add_argument("--json", action="store_true", help=str(Text("print the trace as JSON")))
+
+
+def run(arguments: Namespace) -> int:
+    """Print the tree of the run."""
+    from loom_ia.access.cli.tree import lines  # noqa: PLC0415
+    from loom_ia.core.projections.trace import trace  # noqa: PLC0415
+
+    events = wait(_events(loom_of(arguments), arguments))
+    tree = trace(events)
+    if arguments.json:
+        show(tree.model_dump_json(indent=2))
+        return 0
+    for line in lines(tree, full=arguments.full):
+        show(line)
+    return 0
+
+
+async def _events(loom: Loom, arguments: Namespace) -> Sequence[Event]:
+    async with loom:
+        return await loom.events(arguments.run_id)

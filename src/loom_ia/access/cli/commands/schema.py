@@ -1,0 +1,27 @@
+"""`loom schema`: JSON Schema of the configuration, or of the journal."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+
+from loom_ia.access.cli.session import show
+from loom_ia.core.text import Text
+
+HELP = Text("print the JSON Schema of the configuration")
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Which schema."""
+    about = str(Text("the schema of the journal's events instead"))
+    parser.add_argument("--events", action="store_true", help=about)
+
+
+def run(arguments: Namespace) -> int:
+    """Print it."""
+    from loom_ia.config.schema import json_schema  # noqa: PLC0415
+    from loom_ia.core.events.schema import events_schema  # noqa: PLC0415
+
+    schema = events_schema() if arguments.events else json_schema()
+    show(json.dumps(schema, ensure_ascii=False, indent=2))
+    return 0

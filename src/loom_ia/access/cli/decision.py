@@ -1,0 +1,69 @@
+"""What `approve` and `reject` share."""
+
+from __future__ import annotations
+
+import json
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from loom_ia.access.cli.session import loom_of, principal, told, wait
+from loom_ia.core.text import Text
+
+if TYPE_CHECKING:
+    from loom_ia.runtime.loom import DecisionOptions, Loom
+
+
+def configure(parser: ArgumentParser) -> None:
+    """A run, and which of its calls."""
+    parser.add_argument("run_id", metavar="RUN", help=str(Text("id of the run")))
+    parser.add_argument(
+        "--call", metavar="ID", help=str(Text("one call; without it, all that wait"))
+    )
+    parser.add_argument(
+        "--reason", default="", metavar="TEXT", help=str(Text("why, for the journal"))
+    )
+    parser.add_argument("--json", action="store_true", help=str(Text("print the result as JSON")))
+
+
+def decide(arguments: Namespace, *, approve: bool) -> int:
+    """Record the decision, go on with the run; the exit code says where it stands."""
+    corrected = None
+    if approve and arguments.arguments is not None:
+        corrected = _read(arguments.arguments)
+    loom = loom_of(arguments)
+    return wait(_decide(loom, arguments, corrected, approve=approve))
+
+
+async def _decide(
+    loom: Loom, arguments: Namespace, corrected: dict[str, object] | None, *, approve: bool
+) -> int:
+    options: DecisionOptions = {
+        "call": arguments.call,
+        "reason": arguments.reason,
+        "channel": "cli",
+        "arguments": corrected,
+    }
+    async with loom:
+        act = loom.approve if approve else loom.reject
+        result = await act(arguments.run_id, by=principal(), **options)
+    return told(result, arguments)
+
+
+def _read(given: str) -> dict[str, object]:
+    """Arguments typed as JSON, or read from `@file`.
+
+    Raises:
+        ArgumentsUnreadableError: neither.
+
+    """
+    from loom_ia.runtime.errors import ArgumentsUnreadableError  # noqa: PLC0415
+
+    try:
+        text = Path(given[1:]).read_text(encoding="utf-8") if given.startswith("@") else given
+        value: object = json.loads(text)
+    except (OSError, ValueError) as error:
+        raise ArgumentsUnreadableError(reason=str(error)) from error
+    if not isinstance(value, dict):
+        raise ArgumentsUnreadableError(reason=Text("not a JSON object"))
+    return {str(key): item for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] reason: JSON
