@@ -18,12 +18,13 @@ from pathlib import Path
 
 import pytest
 
-from loom_ia.adapters import files
+from loom_ia.adapters import io
 from loom_ia.adapters.artifacts import local
 from loom_ia.adapters.env import Env
 from loom_ia.adapters.storage.jsonl import JsonlStore, Settings
 from loom_ia.core.errors import (
     JournalDamagedError,
+    JournalMovedError,
     RunNotFoundError,
     StoreUnavailableError,
 )
@@ -181,6 +182,18 @@ async def test_a_run_that_starts_behind_a_torn_line_begins_by_its_start(tmp_path
         assert [e.agent for e in await store.index.runs("t")] == ["a", "a"]
     assert "300 bytes" in caplog.text
     sound(path)
+
+
+async def test_a_healing_is_told_by_the_first_write_that_is_taken(tmp_path):
+    path = await written(tmp_path, "r")
+    with path.open("ab") as file:
+        file.write(b"torn")
+    async with opened(tmp_path) as store:
+        with pytest.raises(JournalMovedError):
+            await write(store, run(), Fence("decision", 9), CancelRequested(by=BY))
+        events = await report(store, run())
+        assert [e.type for e in events] == ["journal.healed", "tool.reported"]
+        assert len(await report(store, run())) == 1
 
 
 async def test_an_empty_file_is_an_empty_session(tmp_path):
@@ -539,7 +552,8 @@ async def test_lost_leases_leave_the_epochs_of_the_events(tmp_path):
 # --- many sessions, waits, cancellation
 
 
-async def test_more_sessions_than_open_files(tmp_path):
+async def test_more_sessions_than_open_files(tmp_path, monkeypatch):
+    monkeypatch.setattr("loom_ia.adapters.storage.jsonl.shelf.files_allowed", lambda: 200)
     async with opened(tmp_path) as store:
         refs = [run(f"r{n}", f"s{n}") for n in range(600)]
         await asyncio.gather(*(start(store, ref) for ref in refs))
@@ -551,7 +565,7 @@ async def test_more_sessions_than_open_files(tmp_path):
 
 async def test_a_session_locked_for_too_long_is_said_unavailable(tmp_path, monkeypatch):
     path = await written(tmp_path, "r")
-    monkeypatch.setattr(files, "WAIT", 0.05)
+    monkeypatch.setattr(io, "WAIT", 0.05)
     fd = os.open(path, os.O_RDWR)
     fcntl.flock(fd, fcntl.LOCK_EX)
     async with opened(tmp_path) as store:

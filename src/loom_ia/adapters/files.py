@@ -6,15 +6,14 @@ import fcntl
 import hashlib
 import os
 import secrets
-import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from loom_ia.adapters import io
+from loom_ia.adapters.io import BlockedError
 from loom_ia.core.errors import StoreUnavailableError
 
-WAIT = 10.0
-"""Seconds to wait for another process that writes."""
 KEY_BYTES = 32
 DIGEST_BYTES = 16
 
@@ -30,26 +29,17 @@ def reported(path: Path | str) -> Generator[None]:
 
 
 def lock_file(fd: int, path: Path) -> None:
-    """Take the lock of an open file; closing it gives the lock back.
+    """Take the lock of an open file at once.
 
     Raises:
-        StoreUnavailableError: another process does not let go.
+        BlockedError: another process holds it.
 
     """
-    deadline, pause = 0.0, 0.00005
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            now = time.monotonic()
-            deadline = deadline or now + WAIT
-            if now > deadline:
-                reason = f"locked by another process for {WAIT:g} s"
-                raise StoreUnavailableError(path=str(path), reason=reason) from None
-            time.sleep(pause)
-            pause = min(pause * 2, 0.005)
-        else:
-            return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        reason = f"locked by another process for {io.WAIT:g} s"
+        raise BlockedError(StoreUnavailableError(path=str(path), reason=reason)) from None
 
 
 def make_folder(path: Path, *, top: Path) -> None:

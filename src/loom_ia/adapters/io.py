@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Generic, TypeVar, cast
+from typing import Generic, Protocol, TypeVar, cast
 
 from loom_ia.core.errors import StoreUnavailableError
 
@@ -18,15 +19,37 @@ T = TypeVar("T")
 
 BATCH = 64
 """Jobs done at most before their callers are answered."""
+WAIT = 10.0
+"""Seconds that a job may wait for what another process holds."""
+_PAUSES = (0.0001, 0.005)
+
+
+class BlockedError(Exception):
+    """Raised by a job that another process keeps from starting: it is tried again later."""
+
+    def __init__(self, refusal: Exception) -> None:
+        super().__init__()
+        self.refusal = refusal
+        """What the caller gets once it has waited too long."""
+
+
+class Sync(Protocol):
+    """What puts a write on the disk, from any thread."""
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None:
+        """Give back what it holds."""
+        ...
 
 
 @dataclass(slots=True)
 class Synced(Generic[T]):
-    """A result that counts once `flush` has returned; jobs with the same key share one flush."""
+    """A result that counts once it is on the disk; results of the same key share one sync."""
 
     value: T
     key: Hashable
-    flush: Callable[[], None]
+    sync: Sync
 
 
 class _Answer(asyncio.Future[T]):
@@ -46,6 +69,7 @@ class _Job:
     loop: asyncio.AbstractEventLoop
     result: object = None
     error: BaseException | None = None
+    deadline: float = 0.0
 
     def settle(self) -> None:
         if self.error is None:
@@ -55,14 +79,25 @@ class _Job:
             self.error = None  # the traceback would hold the job that holds it
 
 
-class Lane:
-    """One daemon thread, started by its first job, which does jobs in the order of their calls."""
+_Group = list[tuple[_Job, Synced[object]]]
 
-    def __init__(self, name: str) -> None:
+
+class Lane:
+    """One daemon thread, started by its first job, that does jobs in the order of their calls.
+
+    Syncs are done by `syncers` other threads, so that those of several files overlap.
+    """
+
+    def __init__(self, name: str, *, syncers: int = 0) -> None:
         self._name = name
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
-        self._thread: Thread | None = None
-        self._closed = False
+        self._groups: SimpleQueue[_Group | None] = SimpleQueue()
+        self._threads = [Thread(target=self._work, name=name, daemon=True)]
+        self._threads += [
+            Thread(target=self._sync, name=f"{name}-sync", daemon=True) for _ in range(syncers)
+        ]
+        self._started = self._closed = False
+        self._late: list[_Job] = []
 
     async def call(self, run: Callable[[], T | Synced[T]]) -> T:
         """Result of `run`, done in the thread. Once called, it is done whatever happens here.
@@ -76,63 +111,95 @@ class Lane:
         loop = asyncio.get_running_loop()
         answer: _Answer[T] = _Answer(loop=loop)
         self._queue.put(_Job(run, answer, loop))  # pyright: ignore[reportArgumentType]
-        if self._thread is None:
-            self._thread = Thread(target=self._work, name=self._name, daemon=True)
-            self._thread.start()
+        if not self._started:
+            self._started = True
+            for thread in self._threads:
+                thread.start()
         return await answer
 
     async def aclose(self, last: Callable[[], None]) -> None:
-        """Do what is queued, then `last`, then end the thread."""
-        if self._thread is not None and not self._closed:
+        """Do what is queued, then `last`, then end the threads."""
+        if self._started and not self._closed:
             await self.call(last)
             self._queue.put(None)
         self._closed = True
 
     def _work(self) -> None:
+        pause, longest = _PAUSES
         while True:
-            batch = [self._queue.get()]
-            try:
-                while len(batch) < BATCH:
-                    batch.append(self._queue.get_nowait())
-            except Empty:
-                pass
-            _perform([job for job in batch if job is not None])
+            batch = self._batch(pause if self._late else None)
+            if self._late:
+                pause = min(pause * 2, longest)
+                batch = [*self._late, *batch]
+                self._late = []
+            else:
+                pause = _PAUSES[0]
+            self._perform([job for job in batch if job is not None])
+            if None in batch and not self._late:
+                break
             if None in batch:
-                return
+                self._queue.put(None)
+        for _ in self._threads[1:]:
+            self._groups.put(None)
 
-
-def _perform(jobs: Sequence[_Job]) -> None:
-    done: list[_Job] = []
-    unsynced: dict[Hashable, list[tuple[_Job, Synced[object]]]] = {}
-    for job in jobs:
+    def _batch(self, timeout: float | None) -> list[_Job | None]:
+        batch: list[_Job | None] = []
         try:
-            result = job.run()
-        except BaseException as error:  # noqa: BLE001  it is the caller's, who waits elsewhere
-            job.error = error
+            batch.append(self._queue.get(timeout=timeout))
+            while len(batch) < BATCH:
+                batch.append(self._queue.get_nowait())
+        except Empty:
+            pass
+        return batch
+
+    def _perform(self, jobs: Sequence[_Job]) -> None:
+        done: list[_Job] = []
+        groups: dict[Hashable, _Group] = {}
+        for job in jobs:
+            try:
+                result = job.run()
+            except BlockedError as error:
+                if self._waits(job):
+                    self._late.append(job)
+                    continue
+                job.error = error.refusal
+            except BaseException as error:  # noqa: BLE001  it is the caller's, who waits elsewhere
+                job.error = error
+            else:
+                if isinstance(result, Synced):
+                    synced = cast("Synced[object]", result)
+                    groups.setdefault(synced.key, []).append((job, synced))
+                    continue
+                job.result = result
             done.append(job)
-            continue
-        if isinstance(result, Synced):
-            synced = cast("Synced[object]", result)
-            unsynced.setdefault(synced.key, []).append((job, synced))
-        else:
-            job.result = result
-            done.append(job)
-    _answer(done)
-    for group in unsynced.values():
-        _sync(group)
-    if unsynced:
-        _answer([job for group in unsynced.values() for job, _ in group])
+        for group in groups.values():
+            if len(self._threads) > 1:
+                self._groups.put(group)
+            else:
+                _flush(group)
+        _answer(done)
+
+    def _waits(self, job: _Job) -> bool:
+        now = time.monotonic()
+        job.deadline = job.deadline or now + WAIT
+        return now < job.deadline
+
+    def _sync(self) -> None:
+        while (group := self._groups.get()) is not None:
+            _flush(group)
 
 
-def _sync(group: Sequence[tuple[_Job, Synced[object]]]) -> None:
+def _flush(group: _Group) -> None:
+    """Put on the disk, once, what the jobs of a group wrote to the same file."""
+    failure: BaseException | None = None
     try:
-        group[-1][1].flush()
+        group[-1][1].sync.flush()
     except BaseException as error:  # noqa: BLE001  each caller gets it
-        for job, _ in group:
-            job.error = error
-        return
+        failure = error
     for job, synced in group:
-        job.result = synced.value
+        synced.sync.close()
+        job.result, job.error = synced.value, failure
+    _answer([job for job, _ in group])
 
 
 def _answer(jobs: Sequence[_Job]) -> None:

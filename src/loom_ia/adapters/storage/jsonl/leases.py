@@ -94,6 +94,7 @@ class LeaseFiles:
 
     def __init__(self, tenant: Path, data: Path, here: Process) -> None:
         self._folder, self._data, self._here = tenant / ".leases", data, here
+        self._prefix = f"{self._folder}{os.sep}"
 
     def refresh(self, track: Track, now: datetime, *, living: bool) -> None:
         """Bring an entry up to date; `living`: a lease whose process is gone ends now."""
@@ -133,7 +134,7 @@ class LeaseFiles:
         raw = record.model_dump_json().encode()
         make_folder(self._folder, top=self._data)
         # Not synced: after a power cut nobody drives, and events tell the epochs that wrote any.
-        replace_file(self._path(entry.run_id), raw, sync=False)
+        replace_file(Path(self._path(entry.run_id)), raw, sync=False)
         track.lease, track.entry = raw, entry
 
     def drop(self, track: Track) -> None:
@@ -141,8 +142,8 @@ class LeaseFiles:
         Path(self._path(track.entry.run_id)).unlink(missing_ok=True)
         track.lease = None
 
-    def _path(self, run_id: str) -> Path:
-        return self._folder / f"{encode(run_id)}.json"
+    def _path(self, run_id: str) -> str:
+        return f"{self._prefix}{encode(run_id)}.json"  # read at each append
 
 
 def _parsed(raw: bytes | None) -> Record | None:

@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 
 from loom_ia.adapters.files import lock_file, sync_folder, write_all
+from loom_ia.adapters.storage.jsonl.index import Index
 from loom_ia.adapters.storage.ledger import Ledger, moving
 from loom_ia.core.errors import JournalDamagedError, StoreUnavailableError
 from loom_ia.core.events import Event, UndecodableError, decode
@@ -50,13 +51,15 @@ class Log:
 
     def __init__(self, path: Path, session_id: str) -> None:
         self.path, self.session_id = path, session_id
+        self._name = str(path)
         self.fd = -1
-        self.failure: StoreUnavailableError | None = None
         self._identity = (0, 0)
-        self._dirty, self._named = False, False
-        """`_named`: the folder's entry of the file is on the disk too."""
+        self.named = False
+        """True once the folder's entry of the file is on the disk."""
         self.torn = b""
         """Bytes behind the last newline."""
+        self.removed = 0
+        """Bytes that a healing removed and that no event tells yet."""
         self._reset()
 
     def _reset(self) -> None:
@@ -87,13 +90,7 @@ class Log:
 
     def close(self) -> None:
         """Give the descriptor back; what is known of the file is kept."""
-        if self.fd < 0:
-            return
-        try:
-            self.flush()
-        except StoreUnavailableError as error:
-            self.failure = error  # for the callers whose flush comes next
-        finally:
+        if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
 
@@ -104,12 +101,12 @@ class Log:
         Raises:
             MovedError: the path names another file.
             FileNotFoundError: the path names none: the session was erased.
-            StoreUnavailableError: another process does not let go.
+            BlockedError: another process holds it.
 
         """
         lock_file(self.fd, self.path)
         try:
-            stat = os.stat(self.path)  # noqa: PTH116  called at each append
+            stat = os.stat(self._name)  # noqa: PTH116  called at each append
             if (stat.st_dev, stat.st_ino) != self._identity:
                 raise MovedError
             self._refresh(stat.st_size)
@@ -290,7 +287,7 @@ class Log:
             self._undo()
             reason = error.strerror or str(error)
             raise StoreUnavailableError(path=str(self.path), reason=reason) from error
-        start = self.size
+        start, self.removed = self.size, 0
         for event, line in zip(events, lines, strict=True):
             self._place(event.run_id, event.position, len(self.starts))
             self.starts.append(start)
@@ -305,11 +302,11 @@ class Log:
         except OSError:
             logger.exception("%s: a write that failed could not be removed", self.path)
 
-    def heal(self) -> int:
-        """Make the end of the file clean, under the lock; bytes that had to be removed."""
+    def heal(self) -> None:
+        """Make the end of the file clean, under the lock; `removed` counts what had to go."""
         torn = self.torn
         if not torn:
-            return 0
+            return
         try:
             whole = decode(torn).seq == self.ledger.seq + 1
         except UndecodableError:
@@ -318,7 +315,7 @@ class Log:
             write_all(self.fd, b"\n")
             self.torn = b""
             self._scan(torn + b"\n")
-            return 0
+            return
         aside = os.open(f"{self.path}.torn", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             write_all(aside, torn + b"\n")
@@ -326,37 +323,45 @@ class Log:
             os.close(aside)
         os.ftruncate(self.fd, self.size)
         self.torn = b""
+        self.removed += len(torn)
         logger.warning(
             "%s: %d bytes of a write cut by a crash were moved to %s.torn",
             *(self.path, len(torn), self.path.name),
         )
-        return len(torn)
 
-    def dirty(self) -> None:
-        """Say that what was written must be on the disk before it is acknowledged."""
-        self._dirty = True
+    def sync(self, index: Index | None) -> LogSync:
+        """What puts on the disk all that was written here, and announced there, until now."""
+        return LogSync(self, os.dup(self.fd), index)
+
+
+class LogSync:
+    """The sync of a log; it outlives the log's own descriptor."""
+
+    def __init__(self, log: Log, fd: int, index: Index | None) -> None:
+        self._log, self._fd, self._index = log, fd, index
 
     def flush(self) -> None:
-        """Put on the disk what must be.
+        """Put on the disk what must be: what a start announced first, then events.
 
         Raises:
             StoreUnavailableError: the disk did not take it.
 
         """
-        failure, self.failure = self.failure, None
-        if failure is not None:
-            raise failure
-        if not self._dirty:
-            return
-        self._dirty = False
+        log = self._log
         try:
-            os.fdatasync(self.fd)
-            if not self._named:
-                sync_folder(self.path.parent)
-                self._named = True
+            if self._index is not None:
+                self._index.flush()
+            os.fdatasync(self._fd)
+            if not log.named:
+                sync_folder(log.path.parent)
+                log.named = True
         except OSError as error:
             reason = f"{error.strerror}; what was written may be lost"
-            raise StoreUnavailableError(path=str(self.path), reason=reason) from error
+            raise StoreUnavailableError(path=str(log.path), reason=reason) from error
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        os.close(self._fd)
 
 
 def _pread(fd: int, start: int, end: int) -> bytes:

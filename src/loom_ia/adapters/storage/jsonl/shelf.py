@@ -1,18 +1,18 @@
-"""The sessions of one thread: every operation on them, in order, one file lock for each."""
+"""The sessions of a store: every operation on them, one at a time, each under its file lock."""
 
 from __future__ import annotations
 
+import resource
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from threading import Lock
 
 from loom_ia.adapters.files import make_folder, reported
-from loom_ia.adapters.io import Synced
+from loom_ia.adapters.io import BlockedError, Synced
 from loom_ia.adapters.names import encode
 from loom_ia.adapters.storage.jsonl.index import Index
 from loom_ia.adapters.storage.jsonl.leases import LeaseFiles, Process
@@ -24,10 +24,14 @@ from loom_ia.core.events import Event, RunResumed, TailHealed, UndecodableError,
 from loom_ia.core.ports import Append, Draft, Lease, Page, RunRef
 from loom_ia.core.projections.index import RunEntry
 
-FILES = 64
-"""Files that a shelf keeps open."""
-LOGS = 1024
+LOGS = 4096
 """Sessions that a shelf remembers; those with a closed file and no run going on go first."""
+
+
+def files_allowed() -> int:
+    """Files that a store may keep open: a quarter of what this process may, within reason."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1024 if soft == resource.RLIM_INFINITY else max(16, min(soft // 4, 1024))
 
 
 new_id = SystemIds().new
@@ -65,10 +69,11 @@ class Tenants:
 
 
 class Shelf:
-    """Logs of the sessions that fell to one thread."""
+    """Logs of sessions, used by one thread."""
 
     def __init__(self, tenants: Tenants) -> None:
         self._tenants = tenants
+        self._files = files_allowed()
         self._logs: OrderedDict[tuple[str, str], Log] = OrderedDict()
         self._open: OrderedDict[tuple[str, str], Log] = OrderedDict()
 
@@ -84,11 +89,11 @@ class Shelf:
         self, tenant_id: str, session_id: str, *, create: bool = False
     ) -> Generator[Log | None]:
         """A session under its lock, None when there is none."""
-        tenant = self._tenants.get(tenant_id)
         key = (tenant_id, session_id)
-        path = tenant.folder / f"{encode(session_id)}.jsonl"
+        log = self._logs.get(key) or self._unread(tenant_id, session_id)
+        path = log.path
         with reported(path):
-            log = self._found(key, path, tenant, create=create)
+            log = self._found(key, log, create=create)
             while log is not None:
                 try:
                     with log.locked():
@@ -96,7 +101,7 @@ class Shelf:
                         return
                 except MovedError:
                     log.close()
-                    log = self._found(key, path, tenant, create=False)
+                    log = self._found(key, log, create=False)
                 except FileNotFoundError:
                     if path.exists():
                         raise
@@ -106,13 +111,13 @@ class Shelf:
                     ) from None
         yield None
 
-    def _found(
-        self, key: tuple[str, str], path: Path, tenant: Tenant, *, create: bool
-    ) -> Log | None:
-        log = self._logs.get(key)
-        if log is None:
-            log = Log(path, key[1])
-        elif log.fd >= 0:
+    def _unread(self, tenant_id: str, session_id: str) -> Log:
+        folder = self._tenants.get(tenant_id).folder
+        return Log(folder / f"{encode(session_id)}.jsonl", session_id)
+
+    def _found(self, key: tuple[str, str], log: Log, *, create: bool) -> Log | None:
+        """The log with its file open, None when there is no file and none is to be made."""
+        if log.fd >= 0:
             self._open.move_to_end(key)
             return log
         try:
@@ -121,7 +126,7 @@ class Shelf:
             self._forget(key)
             if not create:
                 return None
-            self._create(log, tenant)
+            self._create(log, self._tenants.get(key[0]))
         self._keep(key, log)
         return log
 
@@ -137,7 +142,7 @@ class Shelf:
     def _keep(self, key: tuple[str, str], log: Log) -> None:
         self._logs[key] = self._open[key] = log
         self._logs.move_to_end(key)
-        if len(self._open) > FILES:
+        if len(self._open) > self._files:
             idle, old = self._open.popitem(last=False)
             old.close()
             if not old.ledger.open:
@@ -160,12 +165,12 @@ class Shelf:
         with self._session(ref.tenant_id, ref.session_id, create=kind == "start") as log:
             if log is None:
                 raise RunNotFoundError(run_id=ref.run_id)
-            removed = log.heal()
+            log.heal()
             ledger = log.ledger
             now = ledger.now(self._tenants.clock())
             self._refresh_leases(tenant.leases, log, write, now)
             ledger.judge(write, now)
-            events = self._stamped(log, write, removed, now)
+            events = self._stamped(log, write, now)
             if kind == "start":
                 tenant.index.announce(ref)
             elif any(isinstance(event.payload, RunResumed) for event in events):
@@ -175,8 +180,7 @@ class Shelf:
             page = Page(events, now)
             if not write.sync:
                 return page
-            log.dirty()
-            return Synced(page, log, partial(_flush, tenant.index, log))
+            return Synced(page, log, log.sync(tenant.index if kind == "start" else None))
 
     def _refresh_leases(self, leases: LeaseFiles, log: Log, write: Append, now: datetime) -> None:
         tracks, ref = log.ledger.tracks, write.ref
@@ -193,12 +197,12 @@ class Shelf:
             if run_id != root_id:
                 leases.refresh(track, now, living=True)
 
-    def _stamped(self, log: Log, write: Append, removed: int, now: datetime) -> list[Event]:
+    def _stamped(self, log: Log, write: Append, now: datetime) -> list[Event]:
         drafts = list(write.drafts)
-        if not removed:
+        if not log.removed:
             return log.ledger.stamp(write, drafts, now)
         place = 1 if write.fence.kind == "start" else 0
-        drafts.insert(place, Draft(new_id(), TailHealed(removed=removed)))
+        drafts.insert(place, Draft(new_id(), TailHealed(removed=log.removed)))
         events = log.ledger.stamp(write, drafts, now)
         events[place] = events[place].model_copy(update={"epoch": 0, "skippable": True})
         return events
@@ -219,7 +223,7 @@ class Shelf:
             if root.lease is not None:
                 tenant.leases.drop(root)
             tenant.index.close(replace(ref, run_id=ref.root_id))
-        except OSError as error:
+        except (OSError, BlockedError) as error:  # the events are written: nothing is done again
             logger.warning("run %s ended; its index is late: %s", ref.root_id, error)
 
     def read(self, ref: RunRef, after: int) -> Page:
@@ -318,9 +322,3 @@ class Shelf:
         with self._session(ref.tenant_id, ref.session_id) as log:
             entry = None if log is None else log.ledger.entry(ref.run_id)
             return None if entry is None else replace(ref, root_id=entry.root_id)
-
-
-def _flush(index: Index, log: Log) -> None:
-    """What a start announced first, then its events."""
-    index.flush()
-    log.flush()
