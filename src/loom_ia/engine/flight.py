@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
-from typing import Literal
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Literal, TypeVar
+
+T = TypeVar("T")
 
 HaltReason = Literal["cancelled", "timeout", "lease_lost"]
 
@@ -29,16 +31,18 @@ class Flight:
         for stop in tuple(self._stops):
             stop()
 
-    def on_halt(self, stop: Callable[[], None]) -> Callable[[], None]:
-        """Call `stop` when the flight is halted (now, if it is); returns what forgets it."""
+    def on_halt(self, stop: Callable[[], None]) -> None:
+        """Call `stop` when the flight is halted (now, if it is)."""
         self._stops.add(stop)
         if self.reason is not None:
             stop()
-        return lambda: self._stops.discard(stop)
 
-    @asynccontextmanager
-    async def stoppable(self) -> AsyncGenerator[None]:
-        """Work that a halt cuts.
+    def forget(self, stop: Callable[[], None]) -> None:
+        """Call `stop` no more."""
+        self._stops.discard(stop)
+
+    async def stoppable(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Result of work that a halt cuts, and that does not start once it was halted.
 
         Raises:
             HaltedError: it was cut.
@@ -47,17 +51,17 @@ class Flight:
         if self.reason is not None:
             raise HaltedError
         scope = asyncio.timeout(None)
+        stop = partial(_cut, scope)
         try:
             async with scope:
-                forget = self.on_halt(lambda: _cut(scope))
-                try:
-                    yield
-                finally:
-                    forget()
+                self._stops.add(stop)
+                return await work()
         except TimeoutError:
             if not scope.expired():
                 raise
             raise HaltedError from None
+        finally:
+            self._stops.discard(stop)
 
 
 def _cut(scope: asyncio.Timeout) -> None:

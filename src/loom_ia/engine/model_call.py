@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 
 from loom_ia.core.effects import CallModel
 from loom_ia.core.events import ConfigChanged, ModelCalled, ModelFailed, ModelResponded, RunFailed
@@ -67,9 +68,12 @@ class Transcript:
     def digests(self, state: RunState, *, told: int) -> tuple[str, ...]:
         """Digests of the run's messages from number `told` on."""
         digest, tenant = self._scene.ports.blobs.digest, self._scene.ref.tenant_id
-        return tuple(
-            digest(tenant, message.model_dump_json().encode()) for message in state.messages[told:]
-        )
+        return tuple([digest(tenant, encoded(message)) for message in state.messages[told:]])
+
+
+def encoded(message: Message) -> bytes:
+    """A message as a journal holds it."""
+    return message.__pydantic_serializer__.to_json(message)
 
 
 def _params(scene: Scene) -> dict[str, object]:
@@ -149,24 +153,35 @@ class ModelCalls:
         return (ConfigChanged(parts=parts),) if parts else ()
 
     async def _stream(self, request: ModelRequest) -> Answer:
-        model, run_id = self._scene.world.model, self._scene.ref.run_id
         name = request.spec.id
         try:
-            async with self._flight.stoppable():
-                async for chunk in model.stream(request):
-                    match chunk:
-                        case Answer():
-                            return chunk
-                        case TextDelta():
-                            self._scene.show(TextDelta(text=chunk.text, run_id=run_id))
-                        case ReasoningDelta():
-                            self._scene.show(ReasoningDelta(text=chunk.text, run_id=run_id))
+            answer = await self._flight.stoppable(partial(self._read, request))
         except (ModelError, HaltedError):
             raise
         except Exception as error:
             logger.exception("adapter of model %s failed", name, extra=self._extra(""))
             raise ModelError(model=name, reason=f"{type(error).__name__}: {error}") from error
-        raise ModelError(model=name, reason="the stream was cut before its end")
+        if answer is None:
+            raise ModelError(model=name, reason="the stream was cut before its end")
+        return answer
+
+    async def _read(self, request: ModelRequest) -> Answer | None:
+        """The answer at the end of a stream, whose pieces are shown; the stream is closed."""
+        show, run_id = self._scene.show, self._scene.ref.run_id
+        stream = self._scene.world.model.stream(request)
+        try:
+            async for chunk in stream:
+                match chunk:
+                    case Answer():
+                        return chunk
+                    case TextDelta():
+                        show(TextDelta(text=chunk.text, run_id=run_id))
+                    case ReasoningDelta():
+                        show(ReasoningDelta(text=chunk.text, run_id=run_id))
+            return None
+        finally:
+            if isinstance(stream, AsyncGenerator):
+                await stream.aclose()
 
     def _failed(self, effect: CallModel, error: Exception, ms: float) -> ModelFailed:
         spec = self._scene.world.spec

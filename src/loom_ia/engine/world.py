@@ -96,7 +96,7 @@ class Scene:
 FactKind = Literal["plan", "outcome"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Facts:
     """What an effect yields; the driver answers whether it was accepted.
 
