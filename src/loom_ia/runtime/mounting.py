@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import BaseModel
 
 from loom_ia.agents.compile import Compiled, Workshop, compile_agent, declared_name
 from loom_ia.config.checks import Installed, ToolFacts, check_installed, check_tools, refuse
+from loom_ia.config.extras import missing_package
 from loom_ia.config.imports import Project
 from loom_ia.config.problems import validated
 from loom_ia.core.ports import Artifacts, Clock, Ids, Model
+from loom_ia.core.text import Text
 from loom_ia.engine.world import Ports
 from loom_ia.runtime import catalog
 from loom_ia.runtime.catalog import ArtifactsSettings, ModelSettings, StoreSettings
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from loom_ia.config.errors import Issue
     from loom_ia.config.loaded import Loaded
 
+S = TypeVar("S", bound=BaseModel)
 EVENTS = ("storage", "events")
 
 
@@ -52,7 +57,7 @@ def prepare(loaded: Loaded, given: Mapping[str, object]) -> Mounting:
     """
     refuse(check_installed(loaded, _installed()))
     events = loaded.config.storage.events
-    kind = catalog.store_settings(events.backend)
+    kind = _found(Text("Journal"), events.backend, catalog.store_settings)
     store = validated(kind, loaded.source, EVENTS, value=events.settings)
     project = Project(loaded, declared_name)
     for name, value in given.items():
@@ -157,7 +162,21 @@ def _artifacts(loaded: Loaded) -> ArtifactsSettings:
         folder = events.settings.get("path", "data")
         backend, values = "local", {"path": f"{folder}/.artifacts"}
     where = ("storage", "artifacts")
-    return validated(catalog.artifacts_settings(backend), loaded.source, where, value=values)
+    kind = _found(Text("Files"), backend, catalog.artifacts_settings)
+    return validated(kind, loaded.source, where, value=values)
+
+
+def _found(what: Text, name: str, find: Callable[[str], type[S]]) -> type[S]:
+    """Settings class of an adapter.
+
+    Raises:
+        ExtraMissingError: it needs a package that an extra brings.
+
+    """
+    try:
+        return find(name)
+    except ModuleNotFoundError as error:
+        raise missing_package(what, name, error.name or "") from error
 
 
 def _registered(loaded: Loaded, given: Mapping[str, object]) -> Mapping[str, Model]:
@@ -174,7 +193,7 @@ def _models(loaded: Loaded, replaced: Mapping[str, Model]) -> Mapping[str, Model
     used = {agent.spec.main.model for agent in loaded.agents} - set(replaced)
     return {
         spec.id: validated(
-            catalog.model_settings(spec.sdk),
+            _found(Text("Model"), spec.sdk, catalog.model_settings),
             loaded.source,
             ("models", n, "params"),
             value=spec.params,
