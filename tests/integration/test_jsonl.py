@@ -432,6 +432,33 @@ async def test_folders_and_files_are_for_their_owner_only(tmp_path):
 # --- erased and replaced files
 
 
+async def test_an_erased_session_reads_as_empty_and_is_not_due(tmp_path):
+    async with opened(tmp_path) as store:
+        await start(store, run())
+        await start(store, run("x", "x"))
+        for reading in (
+            lambda: read(store, run()),
+            lambda: session(store),
+            lambda: store.index.runs("t", "s"),
+            lambda: store.journal.repair("t", "s"),
+        ):
+            journal(tmp_path).unlink(missing_ok=True)
+            assert list(await reading()) == []
+        assert [e.run_id for e in await store.index.due("t")] == ["x"]
+
+
+async def test_a_session_that_cannot_be_opened_hides_no_other(tmp_path, caplog):
+    path = await written(tmp_path, "r")
+    path.unlink()
+    path.mkdir()
+    async with opened(tmp_path) as store:
+        await start(store, run("x", "x"))
+        assert [e.run_id for e in await store.index.due("t")] == ["x"]
+        assert str(path) in caplog.text
+        with pytest.raises(StoreUnavailableError):
+            await store.index.runs("t", "s")
+
+
 async def test_an_erased_session_stays_erased(tmp_path):
     async with opened(tmp_path) as store:
         await start(store, run())

@@ -37,7 +37,7 @@ class Index:
         self._tenant_id, self._folder, self._data = tenant_id, folder, data
         self._path = folder / ".index.jsonl"
         self._lock, self._syncing = Lock(), Lock()
-        self._dirty = False
+        self._dirty = True  # what other processes announced may not be on the disk either
         self._inode = self._size = 0
         self._runs: dict[str, RunRef] = {}
         self._sessions: dict[str, None] = {}
@@ -91,7 +91,10 @@ class Index:
             if not self._dirty:
                 return
             with reported(self._path):
-                fd = os.open(self._path, os.O_WRONLY)
+                try:
+                    fd = os.open(self._path, os.O_WRONLY)
+                except FileNotFoundError:
+                    return  # it will be built again from the sessions
                 try:
                     self._dirty = False
                     os.fdatasync(fd)

@@ -24,6 +24,8 @@ from loom_ia.core.events.envelope import TYPES
 logger = logging.getLogger("loom_ia.journal")
 
 _MOVING = frozenset(name for name, kind in TYPES.items() if moving(kind))
+_HEAD = 64
+"""Bytes by which a file opened again is known: an inode may have been given to another one."""
 _RUN = re.compile(rb'"run_id":("(?:[^"\\]|\\.)*")')
 
 
@@ -54,8 +56,11 @@ class Log:
         self._name = str(path)
         self.fd = -1
         self._identity = (0, 0)
+        self._head = b""
         self.named = False
         """True once the folder's entry of the file is on the disk."""
+        self.announced, self.listed = 1, 0
+        """Runs that the index announced, and those of them that are on the disk."""
         self.torn = b""
         """Bytes behind the last newline."""
         self.removed = 0
@@ -84,13 +89,15 @@ class Log:
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         self.fd = os.open(self.path, flags, 0o600)
         stat = os.fstat(self.fd)
-        if self._identity != (stat.st_dev, stat.st_ino):
+        known = self._identity == (stat.st_dev, stat.st_ino)
+        if not known or not os.pread(self.fd, _HEAD, 0).startswith(self._head):
             self._identity = (stat.st_dev, stat.st_ino)
             self._reset()
 
     def close(self) -> None:
         """Give the descriptor back; what is known of the file is kept."""
         if self.fd >= 0:
+            self._head = os.pread(self.fd, _HEAD, 0)
             os.close(self.fd)
             self.fd = -1
 
@@ -329,7 +336,7 @@ class Log:
             *(self.path, len(torn), self.path.name),
         )
 
-    def sync(self, index: Index | None) -> LogSync:
+    def sync(self, index: Index) -> LogSync:
         """What puts on the disk all that was written here, and announced there, until now."""
         return LogSync(self, os.dup(self.fd), index)
 
@@ -337,8 +344,9 @@ class Log:
 class LogSync:
     """The sync of a log; it outlives the log's own descriptor."""
 
-    def __init__(self, log: Log, fd: int, index: Index | None) -> None:
+    def __init__(self, log: Log, fd: int, index: Index) -> None:
         self._log, self._fd, self._index = log, fd, index
+        self._announced = log.announced
 
     def flush(self) -> None:
         """Put on the disk what must be: what a start announced first, then events.
@@ -349,8 +357,9 @@ class LogSync:
         """
         log = self._log
         try:
-            if self._index is not None:
+            if log.listed < self._announced:
                 self._index.flush()
+                log.listed = max(log.listed, self._announced)
             os.fdatasync(self._fd)
             if not log.named:
                 sync_folder(log.path.parent)

@@ -86,9 +86,14 @@ class Shelf:
 
     @contextmanager
     def _session(
-        self, tenant_id: str, session_id: str, *, create: bool = False
+        self, tenant_id: str, session_id: str, *, create: bool = False, change: bool = False
     ) -> Generator[Log | None]:
-        """A session under its lock, None when there is none."""
+        """A session under its lock, None when there is none.
+
+        Raises:
+            StoreUnavailableError: it cannot be opened, or it is to `change` and was erased.
+
+        """
         key = (tenant_id, session_id)
         log = self._logs.get(key) or self._unread(tenant_id, session_id)
         path = log.path
@@ -106,9 +111,10 @@ class Shelf:
                     if path.exists():
                         raise
                     self._forget(key)
-                    raise StoreUnavailableError(
-                        path=str(path), reason="the session was erased"
-                    ) from None
+                    log = None
+                    if change:
+                        reason = "the session was erased"
+                        raise StoreUnavailableError(path=str(path), reason=reason) from None
         yield None
 
     def _unread(self, tenant_id: str, session_id: str) -> Log:
@@ -162,7 +168,8 @@ class Shelf:
         """Judge and write (see `Journal.append`)."""
         ref, kind = write.ref, write.fence.kind
         tenant = self._tenants.get(ref.tenant_id)
-        with self._session(ref.tenant_id, ref.session_id, create=kind == "start") as log:
+        create = kind == "start"
+        with self._session(ref.tenant_id, ref.session_id, create=create, change=True) as log:
             if log is None:
                 raise RunNotFoundError(run_id=ref.run_id)
             log.heal()
@@ -173,6 +180,7 @@ class Shelf:
             events = self._stamped(log, write, now)
             if kind == "start":
                 tenant.index.announce(ref)
+                log.announced += 1
             elif any(isinstance(event.payload, RunResumed) for event in events):
                 self._reopen(tenant, log, ref)
             log.write(events)
@@ -180,7 +188,7 @@ class Shelf:
             page = Page(events, now)
             if not write.sync:
                 return page
-            return Synced(page, log, log.sync(tenant.index if kind == "start" else None))
+            return Synced(page, log, log.sync(tenant.index))
 
     def _refresh_leases(self, leases: LeaseFiles, log: Log, write: Append, now: datetime) -> None:
         tracks, ref = log.ledger.tracks, write.ref
@@ -296,7 +304,7 @@ class Shelf:
 
     @contextmanager
     def _leased(self, ref: RunRef) -> Generator[tuple[Log, datetime]]:
-        with self._session(ref.tenant_id, ref.session_id) as log:
+        with self._session(ref.tenant_id, ref.session_id, change=True) as log:
             if log is None:
                 raise RunNotFoundError(run_id=ref.run_id)
             yield log, log.ledger.now(self._tenants.clock())

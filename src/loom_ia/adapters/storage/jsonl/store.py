@@ -11,7 +11,9 @@ from loom_ia.adapters.files import folder_key, make_folder, reported
 from loom_ia.adapters.io import Lane
 from loom_ia.adapters.storage.jsonl.blobs import JsonlBlobs
 from loom_ia.adapters.storage.jsonl.leases import this_process
+from loom_ia.adapters.storage.jsonl.log import logger
 from loom_ia.adapters.storage.jsonl.shelf import Shelf, Tenants
+from loom_ia.core.errors import StoreUnavailableError
 from loom_ia.core.ports import Append, Lease, Page, RunRef
 from loom_ia.core.projections.index import RunEntry
 
@@ -74,7 +76,10 @@ class JsonlIndex:
 
     async def runs(self, tenant_id: str, session_id: str | None = None) -> Sequence[RunEntry]:
         if session_id is not None:
-            return await self._entries(tenant_id, [session_id], due=False)
+            desk = self._desk
+            return await desk.lane.call(
+                partial(desk.shelf.entries, tenant_id, session_id, due=False)
+            )
         return await self._entries(
             tenant_id, await self._sessions(tenant_id, going=False), due=False
         )
@@ -102,7 +107,10 @@ class JsonlIndex:
         entries: list[RunEntry] = []
         for session_id in sessions:
             job = partial(desk.shelf.entries, tenant_id, session_id, due=due)
-            entries += await desk.lane.call(job)  # one at a time: appends go between them
+            try:
+                entries += await desk.lane.call(job)  # one at a time: appends go between them
+            except StoreUnavailableError as error:
+                logger.error("session %s is left out: %s", session_id, error)
         return sorted(entries, key=lambda entry: entry.started_at)
 
 
