@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
 
 from loom_ia.core.effects import Effect, Fail, Stop
-from loom_ia.core.errors import EpochStaleError, RunEndedError, UnknownEventError
+from loom_ia.core.errors import EpochStaleError, LoomError, RunEndedError, UnknownEventError
 from loom_ia.core.events import RunClaimed
 from loom_ia.core.fold import fold
 from loom_ia.core.planner import next_effect, overdue
@@ -57,6 +58,10 @@ class Drive:
                     return pen.state
         except (SupersededError, EpochStaleError):
             return await load(self.scene.ref, self.scene.ports)
+        except asyncio.CancelledError:
+            with suppress(SupersededError, LoomError):
+                await pen.salvage()
+            raise
         finally:
             if timer is not None:
                 timer.cancel()
@@ -97,6 +102,8 @@ class Drive:
         return asyncio.get_running_loop().call_later(max(left, 0), self.flight.halt, "timeout")
 
     def _next(self, pen: Pen) -> Effect | None:
+        if pen.state.foreign is not None:
+            raise UnknownEventError(run_id=self.scene.ref.run_id, type=pen.state.foreign)
         effect = next_effect(pen.state, self.scene.world.plan, pen.now)
         halted = self.flight.reason
         if halted is None or isinstance(effect, Stop | Fail):

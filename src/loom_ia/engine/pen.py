@@ -115,6 +115,16 @@ class Pen:
                 self._taken(page, drafts)
         return intact
 
+    async def salvage(self) -> None:
+        """Write the outcomes that wait, and no plan: the drive is being cut.
+
+        Raises:
+            SupersededError, StoreUnavailableError: see `write`.
+
+        """
+        self._pending = [(draft, kind) for draft, kind in self._pending if kind == "outcome"]
+        await self.flush()
+
     async def _append(self, drafts: Sequence[Draft], kind: FactKind, *, sync: bool) -> Page:
         position = self._written.position
         fence = Fence(kind, position, self.lease.epoch, stop=self.stopping)

@@ -48,9 +48,9 @@ REPEATABLE = frozenset(name for name, plan in PLANS.items() if plan.repeatable)
 class Hand:
     """A tool whose effect is its line in the ledger, written before it suspends or raises."""
 
-    def __init__(self, name, ledger, turns):
+    def __init__(self, name, ledger, turns, returned):
         self.spec = ToolSpec(name=name, description="", input_schema={})
-        self.ledger, self.turns = ledger, turns
+        self.ledger, self.turns, self.returned = ledger, turns, returned
 
     def bind(self, arguments):
         async def launch(context):
@@ -61,6 +61,7 @@ class Hand:
                 await asyncio.sleep(0)
             if error is not None:
                 raise error(message)
+            self.returned.append(context.idempotency_key)
             return ToolOutput((TextBlock(text=f"ok {context.idempotency_key}"),))
 
         return launch
@@ -71,12 +72,14 @@ class Stage:
 
     def __init__(self, script=(), turns=(), store=None, **plan):
         self.ledger = []
+        self.returned = []
+        """Keys of the calls that came back to the engine."""
         self.inner = store or MemoryStore(lambda: T0)
         self.ids = ManualIds()
         self.script = [list(names) for names in script]
         answers = [{"tool_calls": [{"name": n} for n in names]} for names in self.script]
         turns = iter(turns)
-        tools = {name: Hand(name, self.ledger, turns) for name in PLANS}
+        tools = {name: Hand(name, self.ledger, turns, self.returned) for name in PLANS}
         plan = {"tools": PLANS, "max_iterations": 20, **plan}
         self.world = World(
             plan=Plan(**plan),

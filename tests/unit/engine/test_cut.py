@@ -1,10 +1,14 @@
 """A run cut anywhere and resumed ends as if nothing had happened, or says what it cannot know."""
 
+import asyncio
+import contextlib
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from loom_ia.adapters.storage.ledger import Ledger
+from loom_ia.core.errors import StoreUnavailableError
 from loom_ia.core.fold import fold
 from loom_ia.testing.journals import Cut, Cutting, Gated, Suspending
 
@@ -138,3 +142,83 @@ async def test_a_cut_while_calls_are_in_flight_leaves_nothing_stranded(stage):
     state = await play.to_the_end(steal=True)
     check(play, state)
     assert play.results(state)["fake_0_0"].startswith("Issue inconnue")
+
+
+@given(script=SCRIPTS, turns=TURNS, pauses=TURNS, after=st.integers(0, 60))
+@settings(max_examples=200)
+async def test_a_drive_whose_task_is_cancelled_records_what_came_back(
+    stage, script, turns, pauses, after
+):
+    play = stage(script, turns)
+    await play.start()
+    store = Gated(play.inner, Suspending(pauses))
+    task = asyncio.create_task(play.drive(store))
+    for _ in range(after):
+        await asyncio.sleep(0)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    back = set(play.returned)
+    state = await play.to_the_end(steal=True)
+    check(play, state)
+    told = set(play.results(state).values())
+    assert {f"ok {key}" for key in back} <= told
+
+
+class Failing:
+    """A store out of reach at its nth append, which was made or not."""
+
+    def __init__(self, at, *, made):
+        self.left, self.made = at, made
+
+    async def enter(self, operation):
+        self.left -= operation == "append"
+        await self._fail(operation, made=False)
+
+    async def leave(self, operation):
+        await self._fail(operation, made=True)
+
+    async def _fail(self, operation, *, made):
+        if operation == "append" and self.left == -1 and made is self.made:
+            self.left -= 1
+            raise StoreUnavailableError(path="data", reason="hors service")
+
+
+@given(script=SCRIPTS, turns=TURNS, pauses=TURNS, at=st.integers(0, 20))
+@settings(max_examples=100)
+async def test_a_write_that_was_made_and_not_acknowledged_is_found_again(
+    stage, script, turns, pauses, at
+):
+    play = stage(script, turns)
+    await play.start()
+    store = Gated(play.inner, Suspending(pauses), Failing(at, made=True))
+    state = await play.to_the_end(store)
+    check(play, state)
+    assert fold(await play.events()) == state
+    assert not any(text.startswith("Issue inconnue") for text in whole(play, state))
+
+
+def whole(play, state):
+    """Results of the calls that had no reason to be unknown."""
+    told = play.results(state)
+    return [
+        told[f"fake_{turn}_{index}"]
+        for turn, names in enumerate(play.script)
+        for index, name in enumerate(names)
+        if name not in {"casser", "payer"}
+    ]
+
+
+@given(script=SCRIPTS, turns=TURNS, pauses=TURNS, at=st.integers(0, 20))
+@settings(max_examples=100)
+async def test_a_store_out_of_reach_stops_the_run_which_goes_on_later(
+    stage, script, turns, pauses, at
+):
+    play = stage(script, turns)
+    await play.start()
+    store = Gated(play.inner, Suspending(pauses), Failing(at, made=False))
+    try:
+        state = await play.to_the_end(store)
+    except StoreUnavailableError:
+        state = await play.to_the_end(steal=True)
+    check(play, state)

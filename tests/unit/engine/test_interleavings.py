@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loom_ia.core.errors import SessionBusyError
-from loom_ia.core.events import ToolReported
+from loom_ia.core.errors import SessionBusyError, UnknownEventError
+from loom_ia.core.events import Foreign, ToolReported
 from loom_ia.core.fold import fold
 from loom_ia.core.model import TextBlock
 from loom_ia.core.ports import Append, Draft, Fence, RunRef
@@ -221,3 +221,18 @@ async def test_a_late_report_of_a_call_that_is_made_again_settles_it_first(stage
     assert state.status == "completed"
     assert state == fold(await play.events())
     assert play.results(state) == {"fake_0_0": "ok r:1:0", "fake_0_1": "tard"}
+
+
+async def test_a_run_that_holds_an_event_of_a_later_version_is_not_driven(stage):
+    play = stage([["lire"]])
+    await play.start()
+
+    async def write():
+        draft = Draft(play.ids.new(), Foreign())
+        await play.inner.journal.append(Append(play.ref, [draft], Fence("report")))
+
+    with pytest.raises(UnknownEventError):
+        await play.drive(Gated(play.inner, Between("claim", write)))
+    assert not play.ledger
+    with pytest.raises(UnknownEventError):
+        await play.drive()
