@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Protocol
 
 from loom_ia.core.errors import (
     EpochStaleError,
@@ -15,12 +16,26 @@ from loom_ia.core.errors import (
 )
 from loom_ia.core.ports.journal import Append
 from loom_ia.core.projections.index import RunEntry
+from loom_ia.core.state import Status
+
+
+class Judged(Protocol):
+    """What a judgement looks at in a run."""
+
+    @property
+    def position(self) -> int: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def ended(self) -> Status | None: ...
+    @property
+    def cancel_requested(self) -> bool: ...
 
 
 def judge(
     write: Append,
-    entry: RunEntry | None,
-    root: RunEntry | None,
+    entry: Judged | None,
+    root: Judged | None,
     others: Iterable[RunEntry],
     now: datetime,
 ) -> None:
@@ -45,7 +60,7 @@ def judge(
     if fence.kind == "report":
         return
     _guard(write, others, now)
-    if fence.kind in {"plan", "outcome"} and root.epoch != fence.epoch:
+    if fence.kind in ("plan", "outcome") and root.epoch != fence.epoch:
         raise EpochStaleError(run_id=run_id, expected=fence.epoch, actual=root.epoch)
     if entry.position != fence.position:
         raise JournalMovedError(run_id=run_id, expected=fence.position, actual=entry.position)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from loom_ia.core.events import ToolCompleted, ToolUnknown
@@ -28,11 +28,12 @@ class InFlight:
     """One launched call."""
 
     call: Call
-    task: asyncio.Task[ToolOutput]
     start: float
     limit: float
+    task: asyncio.Task[None] = field(init=False)
     stopped: UnknownReason | None = None
     given_up: bool = False
+    landed: bool = False
     timer: asyncio.TimerHandle | None = None
     """Its deadline; once it is stopped, the end of the grace."""
 
@@ -69,11 +70,10 @@ class Launches:
         world, loop = self._scene.world, asyncio.get_running_loop()
         context = self._scene.context(state, call, self._epoch)
         limit = world.timeouts.get(call.name, world.tool_timeout)
-        task = loop.create_task(_awaited(launch, context))
-        flying = InFlight(call, task, self._scene.ports.clock.monotonic(), limit)
-        self._inflight[call.id] = flying
+        flying = InFlight(call, self._scene.ports.clock.monotonic(), limit)
+        flying.task = loop.create_task(self._fly(flying, launch, context))
         flying.timer = loop.call_later(limit, self._stop, flying, "timeout")
-        task.add_done_callback(partial(self._done, flying))
+        self._inflight[call.id] = flying
         if self._flight.reason is not None:
             self._stop(flying, self._halt_reason())
 
@@ -85,26 +85,45 @@ class Launches:
         return "lease_lost" if self._flight.reason == "lease_lost" else "cancelled"
 
     def _stop(self, flying: InFlight, reason: UnknownReason) -> None:
-        if flying.stopped is not None or flying.task.done():
+        if flying.stopped is not None or flying.landed:
             return
         flying.stopped = reason
         flying.task.cancel()
+        flying.task.add_done_callback(partial(self._grounded, flying))
         loop = asyncio.get_running_loop()
         flying.forget()
         flying.timer = loop.call_later(self._scene.ports.grace, self._give_up, flying)
 
     def _give_up(self, flying: InFlight) -> None:
-        if flying.task.done():
+        if flying.landed:
             return
         flying.given_up = True
         self._stuck.append(flying.call.id)
         self._close(flying, self._cut(flying, flying.stopped or "timeout"))
 
-    def _done(self, flying: InFlight, _task: asyncio.Task[ToolOutput]) -> None:
-        if flying.given_up:
-            self._report(flying)
-            return
-        self._close(flying, self._outcome(flying))
+    async def _fly(self, flying: InFlight, launch: Launch, context: ToolContext) -> None:
+        """The call in its task; it tells its own end, which takes the loop one turn less."""
+        try:
+            output = await launch(context)
+        except Exception as error:  # noqa: BLE001  the border where tools end
+            self._land(flying, error)
+        except BaseException as error:
+            self._land(flying, error)
+            raise
+        else:
+            self._land(flying, output)
+
+    def _grounded(self, flying: InFlight, _task: asyncio.Task[None]) -> None:
+        """End of a task that was cancelled before its first step."""
+        if not flying.landed:
+            self._land(flying, asyncio.CancelledError())
+
+    def _land(self, flying: InFlight, end: ToolOutput | BaseException) -> None:
+        flying.landed = True
+        if not flying.given_up:
+            self._close(flying, self._outcome(flying, end))
+        elif isinstance(end, ToolOutput):
+            self._report(flying, end)
 
     def _close(self, flying: InFlight, outcome: CallOutcome) -> None:
         flying.forget()
@@ -120,17 +139,16 @@ class Launches:
             await self._waiter
         return self._outcomes.popleft()
 
-    def _outcome(self, flying: InFlight) -> CallOutcome:
-        task, ms = flying.task, self._ms(flying)
-        if task.cancelled() and flying.stopped is not None:
+    def _outcome(self, flying: InFlight, end: ToolOutput | BaseException) -> CallOutcome:
+        ms = self._ms(flying)
+        if isinstance(end, ToolOutput):
+            outcome = ToolCompleted(call_id=flying.call.id, blocks=end.blocks, ms=ms)
+        elif not isinstance(end, asyncio.CancelledError):
+            outcome = self._raised(flying, end)
+        elif flying.stopped is not None:
             outcome = self._cut(flying, flying.stopped)
-        elif task.cancelled():
-            outcome = self._raised(flying, asyncio.CancelledError("by the tool itself"))
-        elif (error := task.exception()) is not None:
-            outcome = self._raised(flying, error)
         else:
-            blocks = task.result().blocks
-            outcome = ToolCompleted(call_id=flying.call.id, blocks=blocks, ms=ms)
+            outcome = self._raised(flying, asyncio.CancelledError("by the tool itself"))
         self._log(flying, outcome.outcome, ms)
         return outcome
 
@@ -176,12 +194,10 @@ class Launches:
     def _ms(self, flying: InFlight) -> float:
         return round((self._scene.ports.clock.monotonic() - flying.start) * 1000, 3)
 
-    def _report(self, flying: InFlight) -> None:
+    def _report(self, flying: InFlight, output: ToolOutput) -> None:
         """Record an outcome that came after the driver had stopped waiting for it."""
-        if flying.task.cancelled() or flying.task.exception() is not None:
-            return
-        blocks = flying.task.result().blocks
-        fact = ToolCompleted(call_id=flying.call.id, blocks=blocks, ms=self._ms(flying))
+        ms = self._ms(flying)
+        fact = ToolCompleted(call_id=flying.call.id, blocks=output.blocks, ms=ms)
         draft = Draft(self._scene.ports.ids.new(), fact, flying.call.id)
         late = asyncio.get_running_loop().create_task(
             report(self._scene.ports.journal, self._scene.ref, fact, draft)
@@ -208,7 +224,3 @@ class Launches:
     def _extra(self, flying: InFlight) -> dict[str, str]:
         ref = self._scene.ref
         return {"run_id": ref.run_id, "span_id": flying.call.id, "tenant_id": ref.tenant_id}
-
-
-async def _awaited(launch: Launch, context: ToolContext) -> ToolOutput:
-    return await launch(context)

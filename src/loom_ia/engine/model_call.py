@@ -17,6 +17,7 @@ from loom_ia.core.model import (
     Discard,
     Message,
     ModelRequest,
+    ModelSpec,
     ReasoningDelta,
     TextDelta,
     ToolCallBlock,
@@ -27,7 +28,7 @@ from loom_ia.core.state import RunState
 from loom_ia.core.vec import Vec
 from loom_ia.core.wording import say
 from loom_ia.engine.flight import Flight, HaltedError
-from loom_ia.engine.world import Facts, Scene
+from loom_ia.engine.world import Facts, Scene, World
 
 logger = logging.getLogger("loom_ia.model")
 USABLE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -55,12 +56,9 @@ class Transcript:
     async def prefix(self) -> Mapping[str, str]:
         """Digests of what stands before the run's messages, kept as blobs before they are named."""
         if not self._prefix:
-            world, put = self._scene.world, self._scene.ports.blobs.put
-            tenant = self._scene.ref.tenant_id
-            tools = [spec.model_dump(mode="json") for spec in world.specs]
-            parts = {"system": world.system, "tools": tools, "params": _params(self._scene)}
-            for name, part in parts.items():
-                self._prefix[name] = await put(tenant, _json(part))
+            put, tenant = self._scene.ports.blobs.put, self._scene.ref.tenant_id
+            for name, part in _parts(self._scene.world).items():
+                self._prefix[name] = await put(tenant, part)
             if self._scene.history_digest:
                 self._prefix["history"] = self._scene.history_digest
         return self._prefix
@@ -76,8 +74,16 @@ def encoded(message: Message) -> bytes:
     return message.__pydantic_serializer__.to_json(message)
 
 
-def _params(scene: Scene) -> dict[str, object]:
-    spec = scene.world.spec
+def _parts(world: World) -> Mapping[str, bytes]:
+    parts = world.parts
+    if not parts:
+        parts["system"] = _json(world.system)
+        parts["tools"] = _json([spec.model_dump(mode="json") for spec in world.specs])
+        parts["params"] = _json(_params(world.spec))
+    return parts
+
+
+def _params(spec: ModelSpec) -> dict[str, object]:
     return {
         "model": spec.model,
         "sdk": spec.sdk,

@@ -45,6 +45,8 @@ class World:
     tool_timeout: float = TOOL_TIMEOUT
     parallel: int = PARALLEL
     before_tool: BeforeTool | None = None
+    parts: dict[str, bytes] = field(init=False, default_factory=dict[str, bytes])
+    """What a request holds before its messages, as it is digested; written once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -31,6 +31,8 @@ from loom_ia.core.events.envelope import SCHEMA_VERSION
 from loom_ia.core.fencing import judge
 from loom_ia.core.ports import Append, Draft, Lease, RunRef
 from loom_ia.core.projections.index import RunEntry, indexed
+from loom_ia.core.state import Status
+from loom_ia.core.trusted import trusted
 
 WAKING = (ApprovalRequested, CancelRequested, Decided, RunClaimed, RunResumed, ToolReported)
 """Facts that say by themselves whether the run waits for a human."""
@@ -73,6 +75,26 @@ class Track:
             entry = entry.evolve(position=self.position, updated_at=self.at)
             self._entry = entry
         return entry
+
+    @property
+    def root_id(self) -> str:
+        """Root of the run tree."""
+        return self._entry.root_id
+
+    @property
+    def epoch(self) -> int:
+        """Last epoch allotted."""
+        return self._entry.epoch
+
+    @property
+    def ended(self) -> Status | None:
+        """How the run ended."""
+        return self._entry.ended
+
+    @property
+    def cancel_requested(self) -> bool:
+        """True when somebody asked to stop it."""
+        return self._entry.cancel_requested
 
     @entry.setter
     def entry(self, entry: RunEntry) -> None:
@@ -135,9 +157,9 @@ class Ledger:
                 _check_ids(ref)
             judge(write, None, None, self.others(ref.root_id), now)
             return
-        entry = track.entry
-        root = entry if entry.root_id == ref.run_id else self.entry(entry.root_id)
-        judge(write, entry, root, self.others(entry.root_id), now)
+        root_id = track.root_id
+        root = track if root_id == ref.run_id else self.tracks.get(root_id)
+        judge(write, track, root, self.others(root_id), now)
 
     def stamp(self, write: Append, drafts: Sequence[Draft], now: datetime) -> list[Event]:
         """Events of facts that were accepted; nothing is changed yet."""
@@ -167,7 +189,7 @@ class Ledger:
                 "version": SCHEMA_VERSION,
                 "payload": payload,
             }
-            events.append(Event.trusted(values))
+            events.append(trusted(Event, values))
         return events
 
     def apply(self, event: Event) -> None:

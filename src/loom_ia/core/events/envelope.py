@@ -103,23 +103,9 @@ class Event(BaseModel):
     version: Annotated[int, Field(exclude_if=_is_present)] = SCHEMA_VERSION
     payload: SerializeAsAny[Payload] = Field(repr=False)
 
-    @classmethod
-    def trusted(cls, values: dict[str, object]) -> Event:
-        """Event of every field, in order, by a store that made them: they are not checked again."""
-        event = object.__new__(cls)
-        put = object.__setattr__
-        put(event, "__dict__", values)
-        put(event, "__pydantic_fields_set__", _ALL)
-        put(event, "__pydantic_extra__", None)
-        put(event, "__pydantic_private__", None)
-        return event
-
     def encode(self) -> bytes:
         """The event as one line of JSON, without the newline."""
         return self.__pydantic_serializer__.to_json(self)
-
-
-_ALL = set(Event.model_fields)
 
 
 class UndecodableError(ValueError):

@@ -10,6 +10,7 @@ from loom_ia.core.events.model import refusal
 from loom_ia.core.model import ContentBlock, Message, TextBlock, ToolResultBlock, text_of
 from loom_ia.core.omit import EMPTY, NONE
 from loom_ia.core.state import Call, OpenStep, PendingAnswer, RunState
+from loom_ia.core.trusted import trusted
 
 UnknownReason = Literal["timeout", "cancelled", "crash", "lease_lost", "exception"]
 
@@ -35,10 +36,10 @@ class StepClosed(Payload):
     step: int
 
     def evolve(self, state: RunState) -> RunState:
-        results = tuple(c.result for c in state.calls if c.result is not None)
+        results = tuple([c.result for c in state.calls if c.result is not None])
         if not results or len(results) != len(state.calls):
             raise CannotApplyError
-        told = Message(role="tool", blocks=results)
+        told = trusted(Message, {"role": "tool", "blocks": results, "mark": "accepted"})
         return state.evolve(open_step=None, calls=(), messages=state.messages.add(told))
 
 
@@ -104,9 +105,14 @@ class ToolCompleted(CallFact):
 
     def result(self, call: Call) -> ToolResultBlock:
         """What the model is told."""
-        return ToolResultBlock(
-            call_id=call.id, name=call.name, content=self.blocks, is_error=self.is_error
-        )
+        values: dict[str, object] = {
+            "type": "tool_result",
+            "call_id": call.id,
+            "name": call.name,
+            "content": self.blocks,
+            "is_error": self.is_error,
+        }
+        return trusted(ToolResultBlock, values)
 
 
 class ToolReported(ToolCompleted):

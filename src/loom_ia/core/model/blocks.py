@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from loom_ia.core.cleaning import CleanJson, CleanText, clean
 from loom_ia.core.omit import EMPTY, NONE
+from loom_ia.core.trusted import trusted
 
 
 class Block(BaseModel):
@@ -29,7 +30,7 @@ class TextBlock(Block):
     def of(cls, raw: str) -> TextBlock:
         """Block of a text that may hold anything; it is cleaned and marked when it had to be."""
         safe = clean(raw)
-        return cls(text=safe) if safe == raw else cls(text=safe, altered=True)
+        return trusted(cls, {"type": "text", "text": safe, "altered": safe != raw})
 
 
 class ImageBlock(Block):

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from loom_ia.core.omit import EMPTY
+from loom_ia.core.trusted import trusted
 
 MILLION = Decimal(1_000_000)
 
@@ -36,14 +37,15 @@ class Usage(BaseModel):
     """True when the provider gave nothing usable and these are an estimate."""
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            input=self.input + other.input,
-            output=self.output + other.output,
-            cache_read=self.cache_read + other.cache_read,
-            cache_write=self.cache_write + other.cache_write,
-            reasoning=self.reasoning + other.reasoning,
-            estimated=self.estimated or other.estimated,
-        )
+        values: dict[str, object] = {
+            "input": self.input + other.input,
+            "output": self.output + other.output,
+            "cache_read": self.cache_read + other.cache_read,
+            "cache_write": self.cache_write + other.cache_write,
+            "reasoning": self.reasoning + other.reasoning,
+            "estimated": self.estimated or other.estimated,
+        }
+        return trusted(Usage, values)
 
 
 class Tier(BaseModel):

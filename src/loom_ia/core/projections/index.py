@@ -44,7 +44,7 @@ class RunEntry:
     def evolve(self, **changes: object) -> RunEntry:
         """This entry with other values."""
         new = object.__new__(RunEntry)
-        new.__dict__.update(self.__dict__, **changes)
+        object.__setattr__(new, "__dict__", self.__dict__ | changes)
         return new
 
     def driven(self, now: datetime) -> bool:
