@@ -20,7 +20,8 @@ def calculer(expression: str) -> dict[str, float]:
     try:
         return {"resultat": value_of(ast.parse(expression, mode="eval").body)}
     except (SyntaxError, ZeroDivisionError, KeyError, TypeError, RecursionError) as error:
-        raise ToolError(f"expression illisible : {expression[:80]}") from error
+        message = f"expression illisible : {expression[:80]}"
+        raise ToolError(message) from error
 
 
 def value_of(node: ast.expr) -> float:
