@@ -99,9 +99,12 @@ class LeaseFiles:
     def refresh(self, track: Track, now: datetime, *, living: bool) -> None:
         """Bring an entry up to date; `living`: a lease whose process is gone ends now."""
         entry = track.entry
-        if entry.ended is not None:
-            return
         raw = read_file(self._path(entry.run_id))
+        if entry.ended is not None:
+            record = _parsed(raw)
+            if record is not None and record.epoch > entry.epoch:
+                track.entry = entry.evolve(epoch=record.epoch)
+            return
         if raw == track.lease and not (living and raw is not None):
             return
         record = _parsed(raw)
@@ -137,10 +140,19 @@ class LeaseFiles:
         replace_file(Path(self._path(entry.run_id)), raw, sync=False)
         track.lease, track.entry = raw, entry
 
-    def drop(self, track: Track) -> None:
-        """Forget the lease of a run that has ended."""
-        Path(self._path(track.entry.run_id)).unlink(missing_ok=True)
+    def end(self, track: Track, *, written: int) -> None:
+        """Give the lease of an ended run back; `written`: the highest epoch known to its events.
+
+        A higher one is kept, so that no epoch is allotted twice if the run is resumed.
+        """
+        path = Path(self._path(track.entry.run_id))
+        record = _parsed(read_file(path))
         track.lease = None
+        if record is None or record.epoch <= written:
+            path.unlink(missing_ok=True)
+        elif record.until is not None:
+            kept = record.model_copy(update={"until": None, "waiting": False})
+            replace_file(path, kept.model_dump_json().encode(), sync=False)
 
     def _path(self, run_id: str) -> str:
         return f"{self._prefix}{encode(run_id)}.json"  # read at each append

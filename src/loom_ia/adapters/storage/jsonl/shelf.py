@@ -184,7 +184,7 @@ class Shelf:
             elif any(isinstance(event.payload, RunResumed) for event in events):
                 self._reopen(tenant, log, ref)
             log.write(events)
-            self._close_ended(tenant, log, ref)
+            self._close_ended(tenant, log, ref, written=events[-1].epoch if events else 0)
             page = Page(events, now)
             if not write.sync:
                 return page
@@ -218,18 +218,18 @@ class Shelf:
     def _reopen(self, tenant: Tenant, log: Log, ref: RunRef) -> None:
         """Before an ended run goes on."""
         root = log.ledger.tracks[ref.root_id]
-        tenant.leases.drop(root)
-        tenant.index.announce(replace(ref, run_id=ref.root_id))
+        if root.entry.ended is not None:
+            tenant.leases.end(root, written=0)
+            tenant.index.announce(replace(ref, run_id=ref.root_id))
 
-    def _close_ended(self, tenant: Tenant, log: Log, ref: RunRef) -> None:
+    def _close_ended(self, tenant: Tenant, log: Log, ref: RunRef, *, written: int) -> None:
         """Once a run has ended; what is not done here is done by whoever finds it open."""
         root = log.ledger.tracks.get(ref.root_id)
         if root is None or root.entry.ended is None or not root.listed:
             return
         root.listed = False
         try:
-            if root.lease is not None:
-                tenant.leases.drop(root)
+            tenant.leases.end(root, written=written)
             tenant.index.close(replace(ref, run_id=ref.root_id))
         except (OSError, BlockedError) as error:  # the events are written: nothing is done again
             logger.warning("run %s ended; its index is late: %s", ref.root_id, error)
@@ -316,13 +316,14 @@ class Shelf:
             if log is None:
                 return []
             now = log.ledger.now(self._tenants.clock())
-            for track in log.ledger.open.values():
+            going = log.ledger.open if due else log.ledger.tracks
+            for track in going.values():
                 tenant.leases.refresh(track, now, living=True)
             if not due:
                 return list(log.ledger.roots())
             for entry in log.ledger.roots():
                 ref = RunRef(tenant_id, session_id, entry.run_id, entry.run_id)
-                self._close_ended(tenant, log, ref)
+                self._close_ended(tenant, log, ref, written=0)
             return [t.entry for t in log.ledger.open.values() if t.entry.due(now)]
 
     def confirm(self, ref: RunRef) -> RunRef | None:
