@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from loom_ia.agents.compile import Compiled
 from loom_ia.core.ports import Artifacts, Model, RunRef, Store
 from loom_ia.engine.world import Ports, World
+from loom_ia.runtime.desk import Desk
 from loom_ia.runtime.drives import Drives
 from loom_ia.runtime.errors import UnknownAgentError, UnknownTenantError
 from loom_ia.runtime.mounting import compiled, prepare, tool_warnings
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 TENANT = "default"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Host:
     """Everything opened by `async with Loom(…)`, closed in reverse order."""
 
@@ -40,6 +42,11 @@ class Host:
     def runs(self) -> Runs:
         """The runs of this host."""
         return Runs(self)
+
+    @cached_property
+    def desk(self) -> Desk:
+        """What the doors ask."""
+        return Desk(self)
 
     @property
     def config(self) -> LoomConfig:

@@ -9,32 +9,18 @@ from contextlib import AsyncExitStack
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, TypedDict, Unpack
-
-from loom_ia.core.events import Event, Principal
-from loom_ia.core.projections.view import RunResult, RunView, result, view
-from loom_ia.engine.world import Shown
-from loom_ia.runtime.decisions import Decision
-from loom_ia.runtime.errors import NotEnteredError
-from loom_ia.runtime.requests import Channel, RunOptions, requested, streamed
+from typing import TYPE_CHECKING, Self, Unpack
 
 if TYPE_CHECKING:
     from loom_ia.agents.compile import AgentView
     from loom_ia.config import LoomConfig
     from loom_ia.config.loaded import Loaded
+    from loom_ia.core.events import Event
+    from loom_ia.core.projections.view import RunResult, RunView
+    from loom_ia.engine.world import Shown
+    from loom_ia.runtime.desk import Desk
     from loom_ia.runtime.host import Host
-    from loom_ia.runtime.runs import Runs
-
-
-class DecisionOptions(TypedDict, total=False):
-    """What may accompany a decision."""
-
-    call: str | None
-    arguments: Mapping[str, object] | None
-    reason: str
-    on_behalf_of: str
-    channel: Channel
-    tenant: str
+    from loom_ia.runtime.requests import Channel, DecisionOptions, RunOptions
 
 
 class Loom:
@@ -104,37 +90,38 @@ class Loom:
     @property
     def _open(self) -> Host:
         if self._host is None:
+            from loom_ia.runtime.errors import NotEnteredError  # noqa: PLC0415
+
             raise NotEnteredError
         return self._host
 
     @property
-    def _runs(self) -> Runs:
-        return self._open.runs
+    def _desk(self) -> Desk:
+        return self._open.desk
 
     async def run(self, agent: str, message: str, **options: Unpack[RunOptions]) -> RunResult:
         """Run an agent until it answers, fails, or waits for a human."""
-        request = await requested(self._open, agent, message, options)
-        return result(await self._runs.run(request, options.get("approver")))
+        return await self._desk.run(agent, message, options)
 
     def stream(
         self, agent: str, message: str, **options: Unpack[RunOptions]
     ) -> AsyncIterator[Shown]:
         """Run an agent and give its text and events as they come."""
-        return streamed(self._open, agent, message, options)
+        return self._desk.stream(agent, message, options)
 
     async def result(self, run_id: str, *, tenant: str = "default") -> RunResult:
         """What a run produced so far."""
-        return result(await self._runs.read(tenant, run_id))
+        return await self._desk.result(tenant, run_id)
 
     async def state(self, run_id: str, *, tenant: str = "default") -> RunView:
         """Where a run is."""
-        return view(await self._runs.read(tenant, run_id))
+        return await self._desk.state(tenant, run_id)
 
     async def events(
         self, run_id: str, *, tenant: str = "default", after: int = 0
     ) -> Sequence[Event]:
         """Events of a run behind a position."""
-        return await self._runs.events(await self._runs.locate(tenant, run_id), after=after)
+        return await self._desk.events(tenant, run_id, after)
 
     async def resume(
         self,
@@ -146,34 +133,19 @@ class Loom:
         now: bool = False,
     ) -> RunResult:
         """Go on with a run where its journal stopped; `now` takes it from a living driver."""
-        ref = await self._runs.locate(tenant, run_id)
-        return result(await self._runs.resume(ref, Principal(id=by, channel=channel), now=now))
+        return await self._desk.resume(tenant, run_id, (by, channel), now=now)
 
     async def approve(
         self, run_id: str, *, by: str, **options: Unpack[DecisionOptions]
     ) -> RunResult:
         """Let one waiting call leave, or all of them, then go on with the run."""
-        return await self._decided(run_id, "approve", by, options)
+        return await self._desk.decide(run_id, "approve", by, options)
 
     async def reject(
         self, run_id: str, *, by: str, **options: Unpack[DecisionOptions]
     ) -> RunResult:
         """Refuse one waiting call, or all of them, then go on with the run."""
-        return await self._decided(run_id, "reject", by, options)
-
-    async def _decided(
-        self, run_id: str, verdict: Literal["approve", "reject"], by: str, options: DecisionOptions
-    ) -> RunResult:
-        ref = await self._runs.locate(options.get("tenant", "default"), run_id)
-        decision = Decision(
-            verdict,
-            Principal(id=by, channel=options.get("channel", "python")),
-            call=options.get("call"),
-            arguments=options.get("arguments"),
-            reason=options.get("reason", ""),
-            on_behalf_of=options.get("on_behalf_of", ""),
-        )
-        return result(await self._runs.decide(ref, decision))
+        return await self._desk.decide(run_id, "reject", by, options)
 
     async def cancel(
         self,
@@ -185,9 +157,8 @@ class Loom:
         reason: str = "",
     ) -> RunView:
         """Stop a run, wherever it is driven; bounded, and the same when asked twice."""
-        ref = await self._runs.locate(tenant, run_id)
-        return view(await self._runs.cancel(ref, Principal(id=by, channel=channel), reason))
+        return await self._desk.cancel(tenant, run_id, (by, channel), reason)
 
     async def repair(self, session_id: str, *, tenant: str = "default") -> Sequence[int]:
         """Set the damaged lines of a session aside; their numbers."""
-        return await self._open.store.journal.repair(tenant, session_id)
+        return await self._desk.repair(tenant, session_id)

@@ -39,6 +39,17 @@ class RunOptions(TypedDict, total=False):
     run_id: str | None
 
 
+class DecisionOptions(TypedDict, total=False):
+    """What may accompany a decision."""
+
+    call: str | None
+    arguments: Mapping[str, object] | None
+    reason: str
+    on_behalf_of: str
+    channel: Channel
+    tenant: str
+
+
 async def requested(host: Host, agent: str, message: str, options: RunOptions) -> Request:
     """Request of a caller.
 

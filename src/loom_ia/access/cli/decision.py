@@ -11,7 +11,8 @@ from loom_ia.access.cli.session import loom_of, principal, told, wait
 from loom_ia.core.text import Text
 
 if TYPE_CHECKING:
-    from loom_ia.runtime.loom import DecisionOptions, Loom
+    from loom_ia.runtime.loom import Loom
+    from loom_ia.runtime.requests import DecisionOptions
 
 
 def configure(parser: ArgumentParser) -> None:
