@@ -8,12 +8,12 @@ from typing import Literal
 from loom_ia.core.state import Call
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Stop:
     """Close the children, then record that the run was cancelled."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Fail:
     """End the run without an answer."""
 
@@ -22,14 +22,14 @@ class Fail:
     resumable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Expire:
     """Settle requests that nobody decided in time."""
 
     calls: tuple[Call, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallModel:
     """Ask the main model; `final` asks for an answer without tools."""
 
@@ -38,21 +38,21 @@ class CallModel:
     final: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Review:
     """Run the checks that have not judged the answer yet."""
 
     checks: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Repair:
     """Set a refused answer aside and tell its author why."""
 
     diagnosis: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunTools:
     """Run calls together; `opens` their step first."""
 
@@ -61,28 +61,28 @@ class RunTools:
     opens: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Drive:
     """Advance the child run of a call."""
 
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Settle:
     """Ask a tool's own check whether a call of unknown outcome acted."""
 
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Abandon:
     """Tell the model that the outcome of a call is unknown."""
 
     call: Call
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ask:
     """Ask a human about calls."""
 
@@ -90,14 +90,14 @@ class Ask:
     why: Literal["declared", "unknown", "changed"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Close:
     """Close the step of a batch whose calls are all settled."""
 
     step: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Complete:
     """Let the answer leave; `text` replaces it, `verified` is false for a marked one."""
 

@@ -51,4 +51,7 @@ def _clocked(before: RunState, after: RunState, event: Event) -> RunState:
         if since is not None and not isinstance(event.payload, RunClaimed):
             changes["driven"] = after.driven + (event.at - since)
         changes |= {"epoch": event.epoch, "driven_at": event.at}
-    return after.evolve(**changes)
+    if after is before:
+        return before.evolve(**changes)
+    after.__dict__.update(changes)  # made by `evolve` just now: nobody else holds it
+    return after

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -43,8 +43,22 @@ class Decision:
     on_behalf_of: str = ""
 
 
-async def decide(ref: RunRef, decision: Decision, world: World, ports: Ports) -> None:
-    """Record a decision, on the disk; nothing is launched here.
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A run as it was read last."""
+
+    events: Sequence[Event]
+    state: RunState
+
+    def then(self, events: Sequence[Event]) -> Known:
+        """The run after what was written behind it."""
+        return Known([*self.events, *events], fold(events, self.state))
+
+
+async def decide(
+    ref: RunRef, decision: Decision, mount: Callable[[RunState], World], ports: Ports
+) -> Known:
+    """Record a decision, on the disk; nothing is launched here. The run as it is then.
 
     Raises:
         NotWaitingError, AlreadyDecidedError: there is no such question, or no longer.
@@ -54,13 +68,15 @@ async def decide(ref: RunRef, decision: Decision, world: World, ports: Ports) ->
     """
     while True:
         page = await ports.journal.read(ref)
-        state = fold(page.events)
-        calls = _asked(state, page.events, decision)
+        known = Known(page.events, fold(page.events))
+        calls = _asked(known.state, known.events, decision)
         if calls is None:
-            return
+            return known
+        world = mount(known.state)
         facts = [_fact(call, decision, world) for call in calls]
-        if await _written(ref, facts, state.position, ports):
-            return
+        written = await _written(ref, facts, known.state.position, ports)
+        if written is not None:
+            return known.then(written)
 
 
 def _asked(state: RunState, events: Sequence[Event], decision: Decision) -> list[Call] | None:
@@ -136,7 +152,7 @@ async def cancel(ref: RunRef, by: Principal, reason: str, ports: Ports) -> RunSt
         if state.ending is not None or state.cancel is not None:
             return state
         fact = CancelRequested(by=by, reason=reason)
-        if await _written(ref, [fact], state.position, ports):
+        if await _written(ref, [fact], state.position, ports) is not None:
             return state
 
 
@@ -156,18 +172,18 @@ async def reopen(ref: RunRef, by: Principal, ports: Ports) -> RunState:
         if not ending.resumable:
             raise NotResumableError(run_id=ref.run_id, status=ending.status)
         guard = Guard(session_idle=True)
-        if await _written(ref, [RunResumed(by=by)], state.position, ports, guard=guard):
+        fact = RunResumed(by=by)
+        if await _written(ref, [fact], state.position, ports, guard=guard) is not None:
             return state
 
 
 async def _written(
     ref: RunRef, facts: list[Payload], position: int, ports: Ports, *, guard: Guard | None = None
-) -> bool:
-    """True when the facts were taken; False when the run moved and must be read again."""
+) -> Sequence[Event] | None:
+    """Events of the facts; None when the run moved and must be read again."""
     drafts = [Draft(ports.ids.new(), fact, getattr(fact, "call_id", "")) for fact in facts]
     write = Append(ref, drafts, Fence("decision", position), guard=guard, sync=True)
     try:
-        await ports.journal.append(write)
+        return (await ports.journal.append(write)).events
     except JournalMovedError:
-        return False
-    return True
+        return None

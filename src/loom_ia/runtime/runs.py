@@ -15,9 +15,9 @@ from loom_ia.core.ports import Append, Draft, Fence, Guard, RunRef
 from loom_ia.core.projections.view import PendingApproval, pending
 from loom_ia.core.state import RunState
 from loom_ia.engine.driver import load
-from loom_ia.engine.world import GRACE, Scene, Shown
+from loom_ia.engine.world import GRACE, Scene, Shown, World
 from loom_ia.runtime import decisions
-from loom_ia.runtime.decisions import Decision
+from loom_ia.runtime.decisions import Decision, Known
 from loom_ia.sessions import history_of
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Runs:
         draft = Draft(host.ports.ids.new(), _started(request, host.config.language, ordinal))
         guard = Guard(session_idle=True) if request.session_id is not None else None
         page = await host.store.journal.append(Append(ref, [draft], Fence("start"), guard, sync))
-        return await self._scene(ref, page.events)
+        return await self._scene(ref, Known(page.events, fold(page.events)))
 
     async def drive(
         self, scene: Scene, show: Callable[[Shown], None] | None = None, *, steal: bool = False
@@ -84,13 +84,13 @@ class Runs:
         state = await self.drive(await self.start(request))
         while approver is not None and (asked := pending(state)) and state.ending is None:
             ref = RunRef(state.tenant_id, state.session_id, state.run_id, state.run_id)
+            known: Known | None = None
             for question in asked:
                 allowed = approver(question)
                 verdict = "approve" if await _value(allowed) else "reject"
                 decision = Decision(verdict, request.by, call=question.call_id)
-                world = self._host.world(ref, request.agent)
-                await decisions.decide(ref, decision, world, self._host.ports)
-            state = await self._advance(ref)
+                known = await self._decided(ref, decision)
+            state = await self._advance(ref, known)
         return state
 
     async def read(self, tenant_id: str, run_id: str) -> RunState:
@@ -135,10 +135,13 @@ class Runs:
 
     async def decide(self, ref: RunRef, decision: Decision) -> RunState:
         """Record a decision, then go on with the run unless another process drives it."""
-        state = await self.state(ref)
-        world = self._host.world(ref, _agent(state))
-        await decisions.decide(ref, decision, world, self._host.ports)
-        return await self._advance(ref)
+        return await self._advance(ref, await self._decided(ref, decision))
+
+    async def _decided(self, ref: RunRef, decision: Decision) -> Known:
+        def mount(state: RunState) -> World:
+            return self._host.world(ref, _agent(state))
+
+        return await decisions.decide(ref, decision, mount, self._host.ports)
 
     async def resume(self, ref: RunRef, by: Principal, *, now: bool = False) -> RunState:
         """Go on with a run where its journal stopped; `now` takes it from a living driver."""
@@ -170,21 +173,23 @@ class Runs:
                 return state
             await clock.sleep(0.1)
 
-    async def _advance(self, ref: RunRef) -> RunState:
+    async def _advance(self, ref: RunRef, known: Known | None = None) -> RunState:
         try:
-            return await self.drive(await self._scene(ref))
+            return await self.drive(await self._scene(ref, known))
         except RunHeldError:
             return await self.state(ref)
 
-    async def _scene(self, ref: RunRef, events: Sequence[Event] | None = None) -> Scene:
+    async def _scene(self, ref: RunRef, known: Known | None = None) -> Scene:
         """What a drive of this run needs; only a session with a past is read."""
         host = self._host
-        known = await self.events(ref) if events is None else events
-        state = fold(known)
+        if known is None:
+            events = await self.events(ref)
+            known = Known(events, fold(events))
+        state = known.state
         world = host.world(ref, _agent(state))
         scene = Scene(ref, world, host.ports, state=state)
         if state.started is not None and state.started.ordinal > 1:
-            first = known[0].seq
+            first = known.events[0].seq
             session = await host.store.journal.session(ref.tenant_id, ref.session_id)
             past = [event for event in session.events if event.seq < first]
             scene.history = history_of(past, state.started.language).messages

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
+from pydantic_core import from_json
 
 from loom_ia.core.omit import EMPTY
 
@@ -120,7 +121,7 @@ def decode(line: bytes) -> Event:
 
     """
     try:
-        data = json.loads(line)
+        data = _parsed(line)
         payload = data.pop("payload", {})
         data["payload"] = _typed(str(data["type"]), payload)
         return Event.model_validate(data)
@@ -128,7 +129,14 @@ def decode(line: bytes) -> Event:
         raise UndecodableError(str(error)) from error
 
 
-def _typed(name: str, data: dict[str, object]) -> Payload:
+def _parsed(line: bytes) -> dict[str, object]:
+    try:
+        return from_json(line)
+    except ValueError:  # half a character, which only the slow parser takes
+        return json.loads(line)
+
+
+def _typed(name: str, data: object) -> Payload:
     found = TYPES.get(name)
     if found is None:
         return Foreign.model_validate(data)
