@@ -20,7 +20,7 @@ from loom_ia.adapters.storage.jsonl.log import Log, MovedError, logger
 from loom_ia.adapters.storage.jsonl.repair import repaired
 from loom_ia.adapters.system import SystemIds
 from loom_ia.core.errors import RunNotFoundError, StoreUnavailableError
-from loom_ia.core.events import Event, RunResumed, TailHealed, UndecodableError, decode
+from loom_ia.core.events import Event, RunResumed, TailHealed, UndecodableError, decode, status_of
 from loom_ia.core.ports import Append, Draft, Lease, Page, RunRef
 from loom_ia.core.projections.index import RunEntry
 
@@ -182,7 +182,7 @@ class Shelf:
                 tenant.index.announce(ref)
                 log.announced += 1
             elif any(isinstance(event.payload, RunResumed) for event in events):
-                self._reopen(tenant, log, ref)
+                self._reopen(tenant, log, ref, events)
             log.write(events)
             self._close_ended(tenant, log, ref, written=events[-1].epoch if events else 0)
             page = Page(events, now)
@@ -215,10 +215,12 @@ class Shelf:
         events[place] = events[place].model_copy(update={"epoch": 0, "skippable": True})
         return events
 
-    def _reopen(self, tenant: Tenant, log: Log, ref: RunRef) -> None:
-        """Before an ended run goes on."""
-        root = log.ledger.tracks[ref.root_id]
-        if root.entry.ended is not None:
+    def _reopen(self, tenant: Tenant, log: Log, ref: RunRef, events: Sequence[Event]) -> None:
+        """Before a run that has ended, or ends in the same write, goes on."""
+        root = log.ledger.tracks[ref.run_id]
+        if root.entry.root_id != ref.run_id:
+            return
+        if root.entry.ended is not None or any(status_of(event.payload) for event in events):
             tenant.leases.end(root, written=0)
             tenant.index.announce(replace(ref, run_id=ref.root_id))
 
