@@ -9,6 +9,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SerializeAsAny
 from pydantic_core import from_json
 
 from loom_ia.core.omit import EMPTY
+from loom_ia.core.text import clean_json
 
 if TYPE_CHECKING:
     from loom_ia.core.state import RunState
@@ -139,8 +140,8 @@ def _parsed(line: bytes) -> dict[str, object]:
 def _typed(name: str, data: object) -> Payload:
     found = TYPES.get(name)
     if found is None:
-        return Foreign.model_validate(data)
+        return Foreign.model_validate(clean_json(data))
     try:
         return found.model_validate(data)
     except ValidationError:
-        return Foreign.model_validate(data)
+        return Foreign.model_validate(clean_json(data))
