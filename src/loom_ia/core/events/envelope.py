@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
 from pydantic_core import from_json
 
+from loom_ia.core.cleaning import clean_json
 from loom_ia.core.omit import EMPTY
-from loom_ia.core.text import clean_json
 
 if TYPE_CHECKING:
     from loom_ia.core.state import RunState
