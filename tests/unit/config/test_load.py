@@ -1,5 +1,8 @@
 import os
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from loom_ia.config.load import from_python, load
 from loom_ia.core.model import ModelSpec
 
 Write = Callable[..., Path]
+NOBODY = 65534
 
 
 def refusal(path: Path, profile: str | None = None) -> list[str]:
@@ -245,14 +249,29 @@ def test_a_file_in_place_of_a_folder_is_told(project: Write, root: str):
     ]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every folder")
 def test_an_unreadable_folder_is_told(project: Write, tmp_path: Path):
-    path = project()
-    (tmp_path / "agents").chmod(0)
+    project()
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(tmp_path, folder, dirs_exist_ok=True)
+        Path(folder).chmod(0o755)
+        path = Path(folder) / "loom.yaml"
+        load(path)
+        (Path(folder) / "agents").chmod(0)
+        with somebody_else():
+            assert "permission denied" in refusal(path)[0]
+        (Path(folder) / "agents").chmod(0o755)
+
+
+@contextmanager
+def somebody_else() -> Iterator[None]:
+    """Another user than root, who reads every folder."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(NOBODY)
     try:
-        assert "permission denied" in refusal(path)[0]
+        yield
     finally:
-        (tmp_path / "agents").chmod(0o755)
+        os.seteuid(user)
 
 
 def test_a_folder_that_the_system_refuses_is_told(project: Write, root: str):
