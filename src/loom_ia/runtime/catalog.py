@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoints, entry_points
+from importlib.metadata import EntryPoint, distributions
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
@@ -50,23 +50,24 @@ class ModelSettings(BaseModel):
 
 
 @cache
-def _points() -> EntryPoints:
+def _points() -> tuple[EntryPoint, ...]:
     """Entry points of everything installed, read once: it takes tens of milliseconds."""
-    return entry_points()
+    return tuple(point for found in distributions() for point in found.entry_points)
 
 
 def installed(port: str) -> frozenset[str]:
     """Names of the adapters of a port: ours, and those of the entry points `loom_ia.<port>`."""
     package = import_module(f"loom_ia.adapters.{port}")
     own = {module.name for module in iter_modules(package.__path__)}
-    return frozenset(own | _points().select(group=f"loom_ia.{port}").names)
+    return frozenset(own | {point.name for point in _points() if point.group == f"loom_ia.{port}"})
 
 
 def _settings(port: str, name: str) -> object:
     if name.isidentifier() and find_spec(f"loom_ia.adapters.{port}.{name}") is not None:
         return vars(import_module(f"loom_ia.adapters.{port}.{name}"))["Settings"]
-    for point in _points().select(group=f"loom_ia.{port}", name=name):
-        return point.load()
+    for point in _points():
+        if (point.group, point.name) == (f"loom_ia.{port}", name):
+            return point.load()
     raise UnknownAdapterError(port=port, name=name, names=", ".join(sorted(installed(port))))
 
 
