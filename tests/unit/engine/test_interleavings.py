@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -236,3 +237,28 @@ async def test_a_run_that_holds_an_event_of_a_later_version_is_not_driven(stage)
     assert not play.ledger
     with pytest.raises(UnknownEventError):
         await play.drive()
+
+
+async def test_an_outcome_whose_driver_lost_the_run_is_reported_and_settles_its_call(stage):
+    play = stage([["envoyer"]])
+    await play.start()
+
+    class Stealing:
+        """Takes the run over once the tool came back, before its outcome is written."""
+
+        stolen = False
+
+        async def enter(self, operation):
+            if operation == "append" and play.returned and not self.stolen:
+                self.stolen = True
+                ttl = timedelta(seconds=60)
+                await play.inner.leases.claim(play.ref, ttl=ttl, holder="autre", steal=True)
+
+        async def leave(self, operation):
+            pass
+
+    await play.drive(Gated(play.inner, Suspending([]), Stealing()))
+    assert (await play.events())[-1].type == "tool.reported"
+    state = await play.to_the_end(steal=True)
+    assert play.results(state) == {"fake_0_0": "ok r:1:0"}
+    assert len(play.ledger) == 1
