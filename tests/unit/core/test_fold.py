@@ -176,13 +176,24 @@ def test_what_cannot_apply_counts_and_changes_nothing_else(events):
         state = after
 
 
-@given(events=JOURNALS)
+ENDED = st.tuples(
+    STARTED,
+    st.one_of(*(written(FACTS[f"run.{end}"]) for end in ("completed", "failed", "cancelled"))),
+    st.lists(written(), max_size=6),
+).map(lambda parts: placed([*parts[:2], *parts[2]]))
+
+
+@given(events=ENDED)
 def test_nothing_reopens_an_ended_run_but_its_resumption(events):
     state = RunState()
     for event in events:
         after = apply(state, event)
-        if state.ending is not None and event.payload.type != "run.resumed":
+        payload = event.payload
+        if state.ending is not None and payload.type != "run.resumed":
             assert after.ending == state.ending
+            if not payload.after_end and not isinstance(payload, Foreign):
+                ignored = {"position": after.position, "ignored": state.ignored + 1}
+                assert after == state.evolve(**ignored, at=event.at)
         state = after
 
 
