@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loom_ia.access.cli.session import loom_of, principal, told, wait
+from loom_ia.access.cli.session import drive, loom_of, principal, told
 from loom_ia.core.text import Text
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def decide(arguments: Namespace, *, approve: bool) -> int:
     if approve and arguments.arguments is not None:
         corrected = _read(arguments.arguments)
     loom = loom_of(arguments)
-    return wait(_decide(loom, arguments, corrected, approve=approve))
+    return drive(_decide(loom, arguments, corrected, approve=approve), arguments)
 
 
 async def _decide(

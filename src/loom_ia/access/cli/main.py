@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn
@@ -26,6 +27,7 @@ COMMANDS = (
     "sessions",
     "schema",
 )
+FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
 
@@ -36,6 +38,7 @@ ARGPARSE = (
     Text("show this help message and exit"),
     Text("show program's version number and exit"),
     Text("expected one argument"),
+    Text("ignored explicit argument %r"),
     Text("the following arguments are required: %s"),
     Text("unrecognized arguments: %s"),
     Text("argument %(argument_name)s: %(message)s"),
@@ -43,31 +46,58 @@ ARGPARSE = (
     Text("%(prog)s: error: %(message)s\n"),
 )
 """What argparse itself says: it looks these up through `_`."""
+GLOBAL = ("--config", "--profile")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
+    _open_streams()
     locale.install(os.environ)
-    _speak_utf8()
     setattr(argparse, "_", translate)  # noqa: B010  a name that argparse keeps to itself
-    arguments = _parser().parse_args(argv)
-    command: Command = arguments.command
     try:
-        code = command.run(arguments)
+        code = _performed(argv)
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        code = FAILED
     except KeyboardInterrupt:
-        return INTERRUPTED
+        code = INTERRUPTED
     except Exception as error:  # noqa: BLE001  the border of this door
-        return _told(error)
+        code = _told(error)
+    _close_streams()
     return code
+
+
+def _performed(argv: Sequence[str] | None) -> int:
+    try:
+        arguments = _read(argv)
+    except SystemExit as told:  # argparse has said what it had to say
+        return int(told.code or 0)
+    command: Command = arguments.command
+    return command.run(arguments)
+
+
+def _read(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = _parser()
+    arguments, unknown = parser.parse_known_args(argv)
+    if unknown:
+        message = translate("unrecognized arguments: %s") % " ".join(unknown)
+        if any(word.partition("=")[0] in GLOBAL for word in unknown):
+            message += str(Text(" (--config and --profile go before the command)"))
+        parser.error(message)
+    return arguments
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="loom", description=str(Text("Run and follow AI agents whose runs are their journal."))
+        prog="loom",
+        description=str(Text("Run and follow AI agents whose runs are their journal.")),
+        epilog=str(
+            Text(
+                "Exit codes: 0 completed, 1 failed or cancelled, "
+                "2 wrong usage or configuration, 3 paused."
+            )
+        ),
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action=_Version)
     parser.add_argument(
@@ -79,7 +109,9 @@ def _parser() -> argparse.ArgumentParser:
     for name in COMMANDS:
         module: Command = import_module(f"loom_ia.access.cli.commands.{name}")  # pyright: ignore[reportAssignmentType] reason: a module is its protocol
         help_text = str(module.HELP)
-        parsed = commands.add_parser(name, help=help_text, description=help_text)
+        parsed = commands.add_parser(
+            name, help=help_text, description=help_text, allow_abbrev=False
+        )
         module.configure(parsed)
         parsed.set_defaults(command=module)
     return parser
@@ -98,28 +130,53 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _speak_utf8() -> None:
-    """Never fail on a character that the terminal cannot show."""
+def _open_streams() -> None:
+    """Make the streams fit for any text: no character fails, and a closed one swallows.
+
+    A closed descriptor would otherwise go to the next file opened: a journal, that tools print to.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace", encoding="utf-8")
+            stream.reconfigure(errors="replace")
+
+
+def _close_streams() -> None:
+    """Write what is left; where nobody reads any longer, leave nothing for the end to fail on."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _told(error: Exception) -> int:
+    """Say an error in one sentence; the exit code that fits it."""
     from loom_ia.core.errors import Kind, LoomError  # noqa: PLC0415
 
-    sys.stdout.flush()
     if not isinstance(error, LoomError):
-        if os.environ.get("LOOM_DEBUG"):
-            raise error
-        what = f"{type(error).__name__}: {error}"
-        text = Text("Error: {what} (LOOM_DEBUG=1 shows where)", {"what": what})
-        print(text, file=sys.stderr)
-        return 1
+        return _unexpected(error)
     label = Text("Configuration: {line}") if error.kind is Kind.CONFIG else Text("Error: {line}")
     for line in str(error).splitlines() or [error.code]:
-        print(Text(label.msgid, {"line": line}), file=sys.stderr)
-    return 1 if error.kind in {Kind.BROKEN, Kind.UNAVAILABLE} else USAGE
+        _say(Text(label.msgid, {"line": line}))
+    return FAILED if error.kind in {Kind.BROKEN, Kind.UNAVAILABLE} else USAGE
+
+
+def _unexpected(error: Exception) -> int:
+    if os.environ.get("LOOM_DEBUG"):
+        import traceback  # noqa: PLC0415
+
+        _say("".join(traceback.format_exception(error)).rstrip())
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    _say(Text("Error: {what} (LOOM_DEBUG=1 shows where)", {"what": what}))
+    return FAILED
+
+
+def _say(text: object) -> None:
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

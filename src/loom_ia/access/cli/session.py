@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
+import os
 import shlex
 import sys
 from argparse import Namespace
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 from loom_ia.core.text import Text
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from loom_ia.core.projections.view import RunResult
     from loom_ia.runtime.loom import Loom
 
@@ -22,7 +24,7 @@ DEFAULT_CONFIG = "loom.yaml"
 
 def loom_of(arguments: Namespace) -> Loom:
     """Loom of the configuration that was named, its logs on standard error."""
-    from loom_ia.runtime.loom import Loom  # noqa: PLC0415
+    from loom_ia.access import Loom  # noqa: PLC0415
     from loom_ia.telemetry import configure_logging  # noqa: PLC0415
 
     loom = Loom.from_config(arguments.config, profile=arguments.profile)
@@ -38,12 +40,26 @@ def wait(work: Coroutine[object, object, T]) -> T:
     return asyncio.run(work)
 
 
-def principal() -> str:
-    """Who types: the system user."""
+def drive(work: Coroutine[object, object, int], arguments: Namespace) -> int:
+    """Exit code of work that drives the run `arguments.run_id`; interrupted, say how to go on."""
     try:
-        return f"cli:{getpass.getuser()}"
-    except (KeyError, OSError):
-        return "cli:unknown"
+        return wait(work)
+    except KeyboardInterrupt:
+        if arguments.run_id:
+            typed = command(arguments, "resume", arguments.run_id)
+            say(Text("Interrupted; to go on: {command}", {"command": typed}))
+        raise
+
+
+def principal() -> str:
+    """Who types: the user that the system knows, whatever the environment pretends."""
+    uid = os.getuid()
+    try:
+        import pwd  # noqa: PLC0415
+
+        return f"cli:{pwd.getpwuid(uid).pw_name}"
+    except KeyError:
+        return f"cli:{uid}"
 
 
 def say(text: object) -> None:
@@ -54,6 +70,28 @@ def say(text: object) -> None:
 def show(text: object) -> None:
     """One line on standard output."""
     print(text)
+
+
+def show_json(value: BaseModel) -> None:
+    """A value as JSON."""
+    show(value.model_dump_json(indent=2, ensure_ascii=ascii_only()))
+
+
+def ascii_only() -> bool:
+    """Tell whether JSON has to escape what standard output might not be able to write."""
+    return (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+
+
+def printable(text: str) -> str:
+    """One line of text that no terminal obeys: what is not printable is written as its code."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or _spaced(c) else ascii(c)[1:-1] for c in text)
+
+
+def _spaced(character: str) -> bool:
+    """Spaces of French and other texts, that Python counts among what is not printable."""
+    return character.isspace() and character > "\x9f" and character not in "\u2028\u2029"
 
 
 def command(arguments: Namespace, *words: str) -> str:
@@ -81,7 +119,10 @@ def summary(result: RunResult, arguments: Namespace) -> None:
     )
     say(Text("Run        : {run_id}", {"run_id": result.run_id}))
     if result.error is not None:
-        say(Text("Reason     : {error}", {"error": result.error}))
+        say(Text("Error      : {error}", {"error": printable(result.error)}))
+    if result.resumable:
+        typed = command(arguments, "resume", result.run_id)
+        say(Text("Resume     : {command}", {"command": typed}))
     for asked in result.pending_approvals:
         typed = command(arguments, "approve", result.run_id, "--call", asked.call_id)
         params = {"tool": asked.tool, "call": asked.call_id, "command": typed}
@@ -91,7 +132,7 @@ def summary(result: RunResult, arguments: Namespace) -> None:
 def told(result: RunResult, arguments: Namespace) -> int:
     """Say a result: JSON alone, or a summary then the answer; the exit code."""
     if arguments.json:
-        show(result.model_dump_json(indent=2))
+        show_json(result)
     else:
         summary(result, arguments)
         if result.text:

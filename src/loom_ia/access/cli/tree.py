@@ -3,83 +3,217 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from decimal import Decimal
 
-from loom_ia.core.projections.trace import ModelNode, ToolNode, Trace
+from loom_ia.access.cli.session import printable
+from loom_ia.core.projections.calls import CallNode, Question
+from loom_ia.core.projections.trace import ModelNode, Note, TraceRun
 from loom_ia.core.text import Text
 
 SHORT = 300
 """Characters of a content before it is shortened."""
 
+STATES = {
+    "asked": Text("not launched"),
+    "waiting": Text("waits for a decision"),
+    "started": Text("running, or cut"),
+    "error": Text("error"),
+    "refused": Text("refused"),
+    "unknown": Text("outcome unknown"),
+}
+DOUBTS = {
+    "timeout": Text("it did not answer in time"),
+    "cancelled": Text("it was stopped while it ran"),
+    "crash": Text("the process died while it ran"),
+    "lease_lost": Text("another process took the run while it ran"),
+    "exception": Text("it failed without saying whether it had acted"),
+}
+WHYS = {
+    "declared": Text("the tool declares it"),
+    "policy": Text("a policy wants it"),
+    "unknown": Text("nobody knows whether it acted"),
+    "changed": Text("the tool changed since"),
+}
+NOTES = {
+    "crashed": Text("{at}: the previous driver had died, the run was taken over"),
+    "resumed": Text("{at}: resumed by {by}"),
+    "cancel_requested": Text("{at}: cancellation asked by {by}"),
+    "config_changed": Text("{at}: the configuration had changed ({detail})"),
+    "budget_exceeded": Text("{at}: budget exceeded ({detail})"),
+    "quarantined": Text("{at}: a damaged line was set aside ({detail})"),
+}
 
-def lines(tree: Trace, *, full: bool) -> Iterator[str]:
+
+def lines(tree: TraceRun, *, full: bool) -> Iterator[str]:
     """The tree of a run, two spaces a level."""
     result = tree.result
     params: dict[str, object] = {
         "agent": result.agent,
         "status": result.status,
-        "ms": _ms(tree.ms),
+        "time": duration(tree.ms),
         "cost": _cost(result.cost),
     }
-    yield str(Text("run {agent} — {status}, {ms} ms, {cost}", params))
+    yield _line(0, Text("run {agent} — {status}, {time}, {cost}", params))
     for step in tree.steps:
-        yield "  " + str(Text("step {number}", {"number": step.number}))
+        yield _line(1, Text("step {number}", {"number": step.number}))
         for node in step.nodes:
-            shown = _model(node) if isinstance(node, ModelNode) else _tool(node)
-            for depth, line in shown:
-                yield "  " * depth + _short(line, full=full)
+            yield from _model(node, full=full) if node.kind == "model" else _tool(node, full=full)
+    for note in tree.notes:
+        yield _line(1, _note(note))
     if result.error is not None:
-        yield "  " + str(Text("failed: {error}", {"error": result.error}))
+        yield _line(1, Text("failed: {error}", {"error": _short(result.error, full=full)}))
 
 
-def _model(node: ModelNode) -> Iterator[tuple[int, str]]:
+def duration(ms: float) -> str:
+    """Milliseconds as people read them: 80 ms, 12.5 s, 3 min 20 s, 2 h 05 min."""
+    if ms < 10_000:  # noqa: PLR2004  ten seconds
+        return f"{ms:.0f} ms"
+    seconds = ms / 1000
+    if seconds < 60:  # noqa: PLR2004  one minute
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:  # noqa: PLR2004  one hour
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def _model(node: ModelNode, *, full: bool) -> Iterator[str]:
     usage = node.usage
-    tokens = f"{usage.input} → {usage.output}" if usage else str(Text("unknown"))
     params: dict[str, object] = {
         "model": node.model,
         "role": node.role,
-        "ms": _ms(node.ms),
-        "tokens": tokens,
+        "time": duration(node.ms),
+        "input": usage.input if usage else 0,
+        "output": usage.output if usage else 0,
         "cost": _cost(node.cost),
     }
-    if node.status == "lost":
-        yield 2, str(Text("model {model} ({role}) — no answer: cut, its cost is unknown", params))
-        return
-    yield 2, str(Text("model {model} ({role}) — {ms} ms, {tokens} tokens, {cost}", params))
-    if node.error:
-        yield 3, str(Text("· failed    : {error}", {"error": node.error}))
-    if node.text:
-        yield 3, str(Text("· answers   : {text}", {"text": node.text}))
-    for name, arguments in node.calls:
-        call = f"{name}({json.dumps(arguments, ensure_ascii=False)})"
-        yield 3, str(Text("· calls     : {call}", {"call": call}))
-
-
-def _tool(node: ToolNode) -> Iterator[tuple[int, str]]:
-    params: dict[str, object] = {"name": node.name, "ms": _ms(node.ms), "status": node.status}
-    if node.status == "ok":
-        yield 2, str(Text("tool {name} — {ms} ms", params))
+    if node.status == "started":
+        yield _line(2, Text("model {model} ({role}) — no answer yet", params))
+    elif node.status == "lost":
+        yield _line(2, Text("model {model} ({role}) — cut before its answer, unknown cost", params))
+    elif usage is None:
+        yield _line(2, Text("model {model} ({role}) — {time}, unknown tokens, {cost}", params))
     else:
-        yield 2, str(Text("tool {name} — {ms} ms, {status}", params))
-    arguments = json.dumps(node.arguments, ensure_ascii=False)
-    yield 3, str(Text("· arguments : {arguments}", {"arguments": arguments}))
-    for decision in node.decisions:
-        yield 3, str(Text("· approval  : {decision}", {"decision": decision}))
+        yield _line(
+            2,
+            Text("model {model} ({role}) — {time}, {input} → {output} tokens, {cost}", params),
+        )
+    if node.error:
+        yield _part(Text("failed"), node.error, full=full)
+    if node.text:
+        yield _part(Text("answers"), node.text, full=full)
+    for call in node.calls:
+        arguments = _json(call.arguments) if call.malformed is None else call.malformed
+        yield _part(Text("calls"), f"{call.name}({arguments})", full=full)
+    if node.not_executed:
+        yield _part(Text("refused"), node.not_executed, full=full)
+
+
+def _tool(node: CallNode, *, full: bool) -> Iterator[str]:
+    params: dict[str, object] = {"name": node.name, "time": duration(node.ms)}
+    if node.status == "ok":
+        yield _line(2, Text("tool {name} — {time}", params))
+    elif not node.ms:
+        yield _line(2, Text("tool {name} — {state}", {**params, "state": STATES[node.status]}))
+    else:
+        params["state"] = STATES[node.status]
+        yield _line(2, Text("tool {name} — {time}, {state}", params))
+    yield _part(Text("arguments"), _json(node.arguments), full=full)
+    for question in node.questions:
+        yield from _question(question, full=full)
+    if node.launches > 1:
+        yield _part(Text("launches"), str(node.launches), full=full)
+    if node.doubt:
+        yield _part(Text("doubt"), _doubt(node), full=full)
     if node.result:
-        yield 3, str(Text("· result    : {result}", {"result": node.result}))
+        failed = node.status in {"error", "refused", "unknown"}
+        label = Text("told") if failed and not node.late else Text("result")
+        yield _part(label, node.result, full=full)
+    if node.late:
+        yield _part(Text("late"), str(Text("it came when nobody waited any longer")), full=full)
 
 
-def _ms(ms: float) -> str:
-    return f"{ms:.0f}"
+def _doubt(node: CallNode) -> str:
+    why = str(DOUBTS.get(node.doubt, node.doubt))
+    parts = [f"{why} — {node.detail}" if node.detail else why]
+    if node.still_running:
+        parts.append(str(Text("it may still be running")))
+    return ", ".join(parts)
+
+
+def _question(question: Question, *, full: bool) -> Iterator[str]:
+    why: dict[str, object] = {"at": _at(question.asked_at), "why": WHYS[question.why]}
+    yield _part(Text("asked"), str(Text("{at}, {why}", why)), full=full)
+    if question.answer is None:
+        if question.expires_at is not None:
+            yield _part(Text("expires"), _at(question.expires_at), full=full)
+        return
+    if question.answer == "expired":
+        yield _part(Text("expired"), str(Text("{at}, nobody decided", _when(question))), full=full)
+        return
+    yield _part(_label(question), _by(question), full=full)
+    if question.corrected is not None:
+        yield _part(Text("corrected"), _json(question.corrected), full=full)
+
+
+def _label(question: Question) -> Text:
+    if question.answer == "granted":
+        return Text("approved")
+    if question.answer == "rejected":
+        return Text("rejected")
+    return Text("happened") if question.happened else Text("not done")
+
+
+def _by(question: Question) -> str:
+    text = str(Text("{at}, by {by}", _when(question)))
+    if question.on_behalf_of:
+        text += str(Text(" for {whom}", {"whom": question.on_behalf_of}))
+    return f"{text} — {question.reason}" if question.reason else text
+
+
+def _when(question: Question) -> Mapping[str, object]:
+    return {
+        "at": _at(question.at) if question.at else "",
+        "by": question.by.id if question.by else "",
+    }
+
+
+def _note(note: Note) -> Text:
+    by = note.by.id if note.by else ""
+    known = NOTES[note.kind]
+    return Text(known.msgid, {"at": _at(note.at), "by": by, "detail": note.detail})
+
+
+def _at(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _cost(cost: Decimal | None) -> str:
     return str(Text("unknown cost")) if cost is None else f"{cost:.6f} $"
 
 
-def _short(line: str, *, full: bool) -> str:
-    if full or len(line) <= SHORT:
-        return line
-    left = len(line) - SHORT
-    return line[:SHORT] + str(Text("… ({left} more characters, --full)", {"left": left}))
+def _json(value: Mapping[str, object]) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _line(depth: int, text: Text) -> str:
+    return "  " * depth + printable(str(text))
+
+
+def _part(label: Text, value: str, *, full: bool) -> str:
+    """One thing said of a node, its values in a column."""
+    margin = "\n" + " " * 8
+    return f"      · {label!s:<9} : " + margin.join(_short(value, full=full).splitlines())
+
+
+def _short(value: str, *, full: bool) -> str:
+    """Content on one line and shortened; as it is when everything is wanted."""
+    if full:
+        return "\n".join(map(printable, value.splitlines()))
+    flat = printable(" ⏎ ".join(value.splitlines()))
+    if len(flat) <= SHORT:
+        return flat
+    left = len(flat) - SHORT
+    return flat[:SHORT] + str(Text("… ({left} more characters, --full)", {"left": left}))

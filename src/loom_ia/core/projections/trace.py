@@ -5,37 +5,50 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Literal
+from typing import Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from loom_ia.core.events import (
-    ApprovalExpired,
-    ApprovalRequested,
-    ApprovalSettled,
-    Decided,
+    BudgetExceeded,
+    CallFact,
+    CancelRequested,
+    ConfigChanged,
     Event,
+    LineQuarantined,
     ModelCalled,
     ModelFailed,
     ModelResponded,
+    Principal,
+    RunClaimed,
+    RunResumed,
     StepOpened,
-    ToolAbandoned,
-    ToolCalled,
-    ToolCompleted,
-    ToolRefused,
-    ToolReported,
-    ToolUnknown,
 )
 from loom_ia.core.fold import apply
-from loom_ia.core.model import Usage, text_of
+from loom_ia.core.model import Usage
+from loom_ia.core.projections.calls import CallNode, told
 from loom_ia.core.projections.view import RunResult, result
 from loom_ia.core.state import RunState
+
+NoteKind = Literal[
+    "crashed", "resumed", "cancel_requested", "config_changed", "budget_exceeded", "quarantined"
+]
 
 
 class Node(BaseModel):
     """A part of a trace."""
 
-    model_config = ConfigDict(extra="forbid", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class AskedCall(Node):
+    """A call that a model asked for."""
+
+    call_id: str
+    name: str
+    arguments: dict[str, object] = Field(default_factory=dict[str, object])
+    malformed: str | None = None
+    """What the model wrote instead of arguments."""
 
 
 class ModelNode(Node):
@@ -43,142 +56,193 @@ class ModelNode(Node):
 
     kind: Literal["model"] = "model"
     model: str
+    """Name of the model that served; its id in the configuration until it has answered."""
     role: str
     attempt: int
-    status: Literal["ok", "error", "lost"] = "lost"
-    """`lost`: it was called and nothing came back."""
+    final: bool = False
+    """An answer without tools was asked: iterations or budget were spent."""
+    status: Literal["started", "ok", "error", "lost"] = "started"
+    """`lost`: nothing came back and nothing will."""
     ms: float = 0
     usage: Usage | None = None
     cost: Decimal | None = None
     text: str = ""
-    calls: tuple[tuple[str, dict[str, object]], ...] = ()
+    calls: tuple[AskedCall, ...] = ()
+    not_executed: str = ""
+    """What the model was told of calls that never ran."""
     error: str = ""
-
-
-class ToolNode(Node):
-    """One call of a tool."""
-
-    kind: Literal["tool"] = "tool"
-    call_id: str
-    name: str
-    arguments: dict[str, object]
-    status: Literal["asked", "started", "ok", "error", "refused", "unknown", "waiting"] = "asked"
-    launches: int = 0
-    ms: float = 0
-    result: str = ""
-    decisions: tuple[str, ...] = ()
-    """What was asked of humans and decided, in order: `type by at`."""
+    error_code: str = ""
 
 
 class StepNode(Node):
     """A call of the main model with its attempts, or one batch of tools."""
 
     number: int
-    nodes: list[ModelNode | ToolNode]
+    kind: Literal["model", "tools"]
+    nodes: tuple[ModelNode | CallNode, ...] = ()
 
 
-class Trace(Node):
+class Note(Node):
+    """Something that happened to the run as a whole, between its first event and its last."""
+
+    kind: NoteKind
+    at: datetime
+    by: Principal | None = None
+    detail: str = ""
+
+
+class TraceRun(Node):
     """A run as a tree."""
 
     result: RunResult
+    message: str = ""
+    """What was asked."""
+    by: Principal | None = None
     started_at: datetime | None = None
     ms: float = 0
     """From the first event to the last, waits included."""
-    steps: list[StepNode]
+    steps: tuple[StepNode, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
-class _Tree:
-    def __init__(self) -> None:
-        self.steps: list[StepNode] = []
-        self.tools: dict[str, ToolNode] = {}
-        self.attempt: ModelNode | None = None
-
-    def step(self, number: int) -> StepNode:
-        """The step with this number; a new one when it is the next."""
-        if not self.steps or self.steps[-1].number != number:
-            self.steps.append(StepNode(number=number, nodes=[]))
-        return self.steps[-1]
-
-    def model(self, payload: ModelCalled | ModelFailed | ModelResponded) -> None:
-        """Take a fact about the model."""
-        if isinstance(payload, ModelCalled):
-            self.attempt = ModelNode(
-                model=payload.model, role=payload.role, attempt=payload.attempt
-            )
-            self.step(payload.step).nodes.append(self.attempt)
-            return
-        node = self.attempt
-        if node is None:
-            return
-        node.model = payload.model or node.model
-        node.ms, node.usage, node.cost = payload.ms, payload.usage, payload.cost
-        if isinstance(payload, ModelFailed):
-            node.status, node.error = "error", payload.detail or payload.code
-            return
-        node.status, node.text = "ok", payload.message.text
-        node.calls = tuple((call.name, call.arguments) for call in payload.message.calls)
-
-    def tool(self, event: Event) -> None:
-        """Take a fact about a call."""
-        payload = event.payload
-        node = self.tools.get(getattr(payload, "call_id", ""))
-        if node is None:
-            return
-        match payload:
-            case ToolCalled():
-                node.status, node.launches = "started", payload.launch
-                node.arguments = payload.arguments or node.arguments
-            case ToolReported() | ToolCompleted():
-                node.status = "error" if payload.is_error else "ok"
-                node.ms, node.result = payload.ms or node.ms, text_of(payload.blocks)
-            case ToolRefused() | ApprovalExpired():
-                node.status, node.result = "refused", payload.text
-            case ToolUnknown():
-                node.status, node.ms = "unknown", payload.ms
-                node.result = f"{payload.reason} {payload.detail}".strip()
-            case ToolAbandoned():
-                node.status, node.result = "unknown", payload.text
-            case ApprovalRequested():
-                node.status = "waiting"
-                node.decisions += (f"{event.type} {event.at:%Y-%m-%d %H:%M:%S}",)
-            case Decided():
-                self._decided(node, event, payload)
-            case _:
-                return
-
-    def _decided(self, node: ToolNode, event: Event, payload: Decided) -> None:
-        at = f"{event.at:%Y-%m-%d %H:%M:%S}"
-        node.decisions += (f"{event.type} {payload.by.id} {at} {payload.reason}".strip(),)
-        node.status = "asked"
-        told = getattr(payload, "text", "")
-        if told:
-            node.result = told
-            happened = isinstance(payload, ApprovalSettled) and payload.happened
-            node.status = "ok" if happened else "refused"
-
-
-def trace(events: Iterable[Event]) -> Trace:
+def trace(events: Iterable[Event]) -> TraceRun:
     """Tree of a run from its events."""
     tree, state = _Tree(), RunState()
     first: datetime | None = None
     for event in events:
         first = first or event.at
-        state = apply(state, event)
-        payload = event.payload
-        if isinstance(payload, ModelCalled | ModelFailed | ModelResponded):
-            tree.model(payload)
-        elif isinstance(payload, StepOpened):
-            _open(tree, payload.step, state)
-        else:
-            tree.tool(event)
+        before, state = state, apply(state, event)
+        tree.take(event, state, applied=state.ignored == before.ignored)
+    if state.ending is not None:
+        tree.lose()
     span = state.at - first if state.at and first else timedelta()
-    ms = span / timedelta(milliseconds=1)
-    return Trace(result=result(state), started_at=first, ms=ms, steps=tree.steps)
+    started = state.started
+    return TraceRun(
+        result=result(state),
+        message=started.message.text if started else "",
+        by=started.principal if started else None,
+        started_at=first,
+        ms=span / timedelta(milliseconds=1),
+        steps=tree.steps(),
+        notes=tuple(tree.notes),
+    )
 
 
-def _open(tree: _Tree, number: int, state: RunState) -> None:
-    step = tree.step(number)
-    for call in state.calls:
-        node = ToolNode(call_id=call.id, name=call.name, arguments=dict(call.arguments))
-        tree.tools[call.id] = node
-        step.nodes.append(node)
+N = TypeVar("N", bound=BaseModel)
+
+
+def _with(node: N, **changes: object) -> N:
+    return node.model_copy(update=changes)
+
+
+class _Tree:
+    """Nodes by step, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.notes: list[Note] = []
+        self._kinds: dict[int, Literal["model", "tools"]] = {}
+        self._models: dict[tuple[str, str], tuple[int, ModelNode]] = {}
+        self._calls: dict[str, tuple[int, CallNode]] = {}
+
+    def steps(self) -> tuple[StepNode, ...]:
+        """The steps, in order."""
+        nodes: dict[int, list[ModelNode | CallNode]] = {number: [] for number in self._kinds}
+        for number, node in (*self._calls.values(), *self._models.values()):
+            nodes[number].append(node)
+        return tuple(
+            StepNode(number=number, kind=kind, nodes=tuple(nodes[number]))
+            for number, kind in sorted(self._kinds.items())
+        )
+
+    def take(self, event: Event, state: RunState, *, applied: bool) -> None:
+        """Take one event; an outcome that came too late to change the run is still told."""
+        payload = event.payload
+        if isinstance(payload, CallFact):
+            self._call(event, payload, applied=applied)
+        elif not applied:
+            return
+        elif isinstance(payload, ModelCalled | ModelFailed | ModelResponded):
+            self._model(payload, (event.span_id or str(payload.step), payload.role))
+        elif isinstance(payload, StepOpened):
+            self._open(payload.step, state)
+        else:
+            self._note(event)
+
+    def _call(self, event: Event, payload: CallFact, *, applied: bool) -> None:
+        known = self._calls.get(payload.call_id)
+        if known is not None and (applied or known[1].status == "unknown"):
+            self._calls[payload.call_id] = known[0], told(known[1], event, applied=applied)
+
+    def _open(self, number: int, state: RunState) -> None:
+        self._kinds.setdefault(number, "tools")
+        for call in state.calls:
+            node = CallNode(call_id=call.id, name=call.name, arguments=dict(call.arguments))
+            self._calls[call.id] = number, node
+
+    def _model(
+        self, payload: ModelCalled | ModelFailed | ModelResponded, key: tuple[str, str]
+    ) -> None:
+        if isinstance(payload, ModelCalled):
+            self._kinds.setdefault(payload.step, "model")
+            self._models[key] = payload.step, _attempt(payload)
+        elif key in self._models:
+            number, node = self._models[key]
+            self._models[key] = number, _answered(node, payload)
+
+    def _note(self, event: Event) -> None:
+        payload = event.payload
+        match payload:
+            case RunClaimed(crashed=True):
+                self.lose()
+                note = Note(kind="crashed", at=event.at, detail=payload.holder)
+            case RunResumed():
+                note = Note(kind="resumed", at=event.at, by=payload.by)
+            case CancelRequested():
+                note = Note(
+                    kind="cancel_requested", at=event.at, by=payload.by, detail=payload.reason
+                )
+            case ConfigChanged():
+                note = Note(kind="config_changed", at=event.at, detail=", ".join(payload.parts))
+            case BudgetExceeded():
+                detail = f"{payload.scope}.{payload.limit} {payload.spent} / {payload.ceiling}"
+                note = Note(kind="budget_exceeded", at=event.at, detail=detail)
+            case LineQuarantined():
+                self.lose()
+                note = Note(kind="quarantined", at=event.at, detail=payload.file)
+            case _:
+                return
+        self.notes.append(note)
+
+    def lose(self) -> None:
+        """Nobody waits any longer for what had left: its driver died, or the run ended."""
+        for key, (number, node) in self._models.items():
+            if node.status == "started":
+                self._models[key] = number, _with(node, status="lost")
+        for call_id, (number, call) in self._calls.items():
+            if call.status == "started":
+                lost = _with(call, status="unknown", doubt=call.doubt or "crash")
+                self._calls[call_id] = number, lost
+
+
+def _attempt(payload: ModelCalled) -> ModelNode:
+    return ModelNode(
+        model=payload.model, role=payload.role, attempt=payload.attempt, final=payload.final
+    )
+
+
+def _answered(node: ModelNode, payload: ModelFailed | ModelResponded) -> ModelNode:
+    seen: dict[str, object] = {
+        "model": payload.model or node.model,
+        "ms": payload.ms,
+        "usage": payload.usage,
+        "cost": payload.cost,
+    }
+    if isinstance(payload, ModelFailed):
+        error = payload.detail or payload.code
+        return _with(node, **seen, status="error", error=error, error_code=payload.code)
+    calls = tuple(
+        AskedCall(call_id=c.id, name=c.name, arguments=dict(c.arguments), malformed=c.malformed)
+        for c in payload.message.calls
+    )
+    text, never = payload.message.text, payload.not_executed
+    return _with(node, **seen, status="ok", text=text, calls=calls, not_executed=never)

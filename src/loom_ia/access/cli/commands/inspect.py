@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from loom_ia.access.cli.session import loom_of, show, wait
+from loom_ia.access.cli.session import loom_of, show, show_json, wait
 from loom_ia.core.text import Text
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def run(arguments: Namespace) -> int:
     events = wait(_events(loom_of(arguments), arguments))
     tree = trace(events)
     if arguments.json:
-        show(tree.model_dump_json(indent=2))
+        show_json(tree)
         return 0
     for line in lines(tree, full=arguments.full):
         show(line)

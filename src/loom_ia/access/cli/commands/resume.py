@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from loom_ia.access.cli.session import loom_of, principal, told, wait
+from loom_ia.access.cli.session import drive, loom_of, principal, told
 from loom_ia.core.text import Text
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Drive the run to its end or its next wait."""
-    return wait(_resume(loom_of(arguments), arguments))
+    return drive(_resume(loom_of(arguments), arguments), arguments)
 
 
 async def _resume(loom: Loom, arguments: Namespace) -> int:

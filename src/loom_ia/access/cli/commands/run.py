@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from loom_ia.access.cli.session import (
     code,
-    command,
+    drive,
     loom_of,
     principal,
+    printable,
     say,
     show,
     summary,
     told,
-    wait,
 )
 from loom_ia.core.text import Text
 
@@ -39,26 +39,22 @@ def configure(parser: ArgumentParser) -> None:
         "--session", metavar="ID", help=str(Text("conversation that the run continues"))
     )
     parser.add_argument("--json", action="store_true", help=str(Text("print the result as JSON")))
+    parser.set_defaults(run_id="")
 
 
 def run(arguments: Namespace) -> int:
     """Run the agent; the exit code says how it ended."""
+    return drive(_run(loom_of(arguments), arguments), arguments)
+
+
+async def _run(loom: Loom, arguments: Namespace) -> int:
     screen = _Screen(stream=arguments.stream and not arguments.json)
-    try:
-        return wait(_run(loom_of(arguments), arguments, screen))
-    except KeyboardInterrupt:
-        if screen.run_id:
-            typed = command(arguments, "resume", screen.run_id)
-            say(Text("Interrupted; to go on: {command}", {"command": typed}))
-        raise
-
-
-async def _run(loom: Loom, arguments: Namespace, screen: _Screen) -> int:
     options: RunOptions = {"by": principal(), "channel": "cli", "session": arguments.session}
     async with loom:
         async for item in loom.stream(arguments.agent, arguments.message, **options):
+            arguments.run_id = item.run_id
             screen.take(item)
-        result = await loom.result(screen.run_id)
+        result = await loom.result(arguments.run_id)
     if not screen.stream:
         return told(result, arguments)
     shown = screen.answer
@@ -74,13 +70,11 @@ class _Screen:
 
     def __init__(self, *, stream: bool) -> None:
         self.stream = stream
-        self.run_id = ""
         self.answer = ""
         """Text of the present model turn, as far as it was shown."""
 
     def take(self, item: Shown) -> None:
         """Show one thing."""
-        self.run_id = self.run_id or item.run_id
         if not self.stream:
             return
         match item.type:
@@ -102,8 +96,9 @@ class _Screen:
         message = getattr(getattr(item, "payload", None), "message", None)
         for call in message.calls if message is not None else ():
             self.end()
-            arguments = json.dumps(call.arguments, ensure_ascii=False)
-            say(Text("[tool] {name}({arguments})", {"name": call.name, "arguments": arguments}))
+            given = call.malformed or json.dumps(call.arguments, ensure_ascii=False)
+            params = {"name": printable(call.name), "arguments": printable(given)}
+            say(Text("[tool] {name}({arguments})", params))
 
     def end(self) -> None:
         """Close the line that the text left open."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser, Namespace
 
-from loom_ia.access.cli.session import show
+from loom_ia.access.cli.session import ascii_only, show
 from loom_ia.core.text import Text
 
 HELP = Text("print the JSON Schema of the configuration")
@@ -23,5 +23,5 @@ def run(arguments: Namespace) -> int:
     from loom_ia.core.events.schema import events_schema  # noqa: PLC0415
 
     schema = events_schema() if arguments.events else json_schema()
-    show(json.dumps(schema, ensure_ascii=False, indent=2))
+    show(json.dumps(schema, ensure_ascii=ascii_only(), indent=2))
     return 0
