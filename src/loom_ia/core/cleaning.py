@@ -32,6 +32,8 @@ def clean_json(value: object) -> object:
     """JSON value with every string cleaned, keys included; what JSON cannot count becomes null."""
     if isinstance(value, str):
         return clean(value)
+    if value is None or isinstance(value, int):
+        return value
     if _is_mapping(value):
         return {clean(str(key)): clean_json(item) for key, item in value.items()}
     if _is_sequence(value):

@@ -41,7 +41,10 @@ class Vec(Sequence[T], Generic[T]):
     def __getitem__(self, index: slice) -> list[T]: ...
     def __getitem__(self, index: int | slice) -> T | list[T]:
         if isinstance(index, slice):
-            return [self._items[n] for n in range(*index.indices(self._size))]
+            start, stop, step = index.indices(self._size)
+            if step == 1:
+                return self._items[start:stop]
+            return [self._items[n] for n in range(start, stop, step)]
         return self._items[range(self._size)[index]]
 
     def __len__(self) -> int:

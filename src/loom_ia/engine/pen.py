@@ -73,19 +73,20 @@ class Pen:
 
         """
         new_id = self._scene.ports.ids.new
-        state, taken = self.state, list[Pending]()
+        state, span, kind = self.state, batch.span, batch.kind
+        taken: list[Pending] = []
         for fact in batch.facts:
-            draft = Draft(new_id(), fact, batch.span)
+            draft = Draft(new_id(), fact, span)
             try:
                 state = self._epoch(fact.evolve(state))
             except CannotApplyError:
                 if not self.moved:
                     raise
-                if batch.kind == "plan":
+                if kind == "plan":
                     return False
                 await self._report_one(draft)
             else:
-                taken.append((draft, batch.kind))
+                taken.append((draft, kind))
         self.state = state
         self._pending += taken
         if batch.barrier or batch.sync:
