@@ -32,7 +32,7 @@ from loom_ia.core.events import (
 from loom_ia.core.fold import fold
 from loom_ia.core.model import Message, TextBlock, ToolCallBlock, user
 from loom_ia.core.plan import CRASHES, Plan, ToolPlan
-from loom_ia.core.planner import TABLE, diagram, next_effect
+from loom_ia.core.planner import NOTHING, TABLE, diagram, next_effect
 from loom_ia.core.state import PendingAnswer, RunState
 
 T0 = datetime(2026, 9, 1, 8, tzinfo=UTC)
@@ -98,7 +98,19 @@ def said(text: str, step: int = 1, *, final: bool = False) -> tuple[Payload, ...
 
 
 def plan_of(current: RunState, plan: Plan = PLAN, *, seconds: float = 60) -> effects.Effect | None:
-    return next_effect(current, plan, T0 + timedelta(seconds=seconds))
+    now = T0 + timedelta(seconds=seconds)
+    effect = next_effect(current, plan, now)
+    assert effect == by_table(current, plan, now)
+    return effect
+
+
+def by_table(current: RunState, plan: Plan, now: datetime) -> effects.Effect | None:
+    """What the whole table says; the planner tries only the rows whose subject is there."""
+    for row in TABLE:
+        found = row.find(current, plan, now)
+        if found is not None:
+            return None if found is NOTHING else found
+    return None
 
 
 def ok(call_id: str) -> ToolCompleted:
