@@ -65,7 +65,8 @@ def _result(call: Call, language: Language) -> ToolResultBlock:
     elif call.status == "held":
         text = say(language, "run_waiting")
     elif call.status == "unknown":
-        text = say(language, "unknown_outcome", reason=reason(language, "crash"))
+        why = reason(language, call.doubt or "crash")
+        text = say(language, "unknown_outcome", reason=why)
     else:
         text = say(language, "interrupted")
     return ToolResultBlock(

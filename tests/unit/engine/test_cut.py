@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from itertools import pairwise
 
 import pytest
 from hypothesis import example, given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from loom_ia.adapters.storage.ledger import Ledger
 from loom_ia.core.errors import StoreUnavailableError
 from loom_ia.core.fold import fold
+from loom_ia.sessions.history import history_of
 from loom_ia.testing.journals import Cut, Cutting, Gated, Suspending
 
 REPEATABLE = ["lire", "ranger"]
@@ -222,3 +224,19 @@ async def test_a_store_out_of_reach_stops_the_run_which_goes_on_later(
     except StoreUnavailableError:
         state = await play.to_the_end(steal=True)
     check(play, state)
+
+
+@given(script=SCRIPTS, turns=TURNS, prefix=st.integers(1, 60))
+@settings(max_examples=100)
+async def test_a_session_goes_on_from_whatever_its_last_run_left(stage, script, turns, prefix):
+    play = stage(script, turns)
+    await play.start()
+    await play.to_the_end(Gated(play.inner, Suspending([])))
+    messages = history_of((await play.events())[:prefix], "fr").messages
+    assert messages[0].role == "user"
+    assert messages[-1].role == "assistant"
+    assert not messages[-1].calls
+    for asked, told in pairwise(messages):
+        calls = [call.id for call in asked.calls]
+        results = [b.call_id for b in told.blocks if b.type == "tool_result"]
+        assert calls == results
