@@ -528,3 +528,28 @@ async def test_a_stopped_model_call_voids_what_it_showed_and_is_made_again(stage
     play.world = calm
     state = await play.drive()
     assert state.ending.text == "fini"
+
+
+async def test_the_same_wrong_call_again_and_again_ends_with_the_iterations(stage):
+    play = stage([["nul"]] * 12, max_iterations=10, fallback="repli")
+    await play.start()
+    state = await play.drive()
+    assert (state.status, state.ending.text, state.turns) == ("completed", "repli", 11)
+    assert len(play.results(state)) == 11
+
+
+async def test_a_tool_withdrawn_while_its_call_waited_is_an_error_result(stage):
+    play = stage([["signer"]])
+    await play.start()
+    assert (await play.drive()).status == "paused"
+    left = {name: tool for name, tool in play.world.tools.items() if name != "signer"}
+    rules = {name: rule for name, rule in play.world.plan.tools.items() if name != "signer"}
+    play.world = replace(
+        play.world,
+        tools=left,
+        specs=[tool.spec for tool in left.values()],
+        plan=replace(play.world.plan, tools=rules),
+    )
+    state = await play.to_the_end()
+    assert text_of(play, state).startswith("L'outil signer n'existe pas")
+    assert not play.ledger
