@@ -1,6 +1,7 @@
 """A calculator that reads arithmetic and runs nothing else."""
 
 import ast
+import math
 import operator
 
 from loom_ia.tools import ToolError, tool
@@ -12,16 +13,23 @@ OPERATORS = {
     ast.Div: operator.truediv,
     ast.USub: operator.neg,
 }
+SIGNS = str.maketrans({"×": "*", "÷": "/", "−": "-"})
+UNREADABLE = (SyntaxError, ArithmeticError, LookupError, TypeError, ValueError)
+TOO_DEEP = (RecursionError, MemoryError)
 
 
 @tool(side_effects="none")
 def calculer(expression: str) -> dict[str, float]:
     """Calcule une expression : nombres, + - * / et parenthèses."""
     try:
-        return {"resultat": value_of(ast.parse(expression, mode="eval").body)}
-    except (SyntaxError, ZeroDivisionError, KeyError, TypeError, RecursionError) as error:
+        value = value_of(ast.parse(expression.translate(SIGNS), mode="eval").body)
+    except (*UNREADABLE, *TOO_DEEP) as error:
         message = f"expression illisible : {expression[:80]}"
         raise ToolError(message) from error
+    if not math.isfinite(value):
+        message = f"résultat trop grand : {expression[:80]}"
+        raise ToolError(message)
+    return {"resultat": value}
 
 
 def value_of(node: ast.expr) -> float:

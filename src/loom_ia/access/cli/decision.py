@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from loom_ia.access.cli.session import drive, loom_of, principal, told
 from loom_ia.core.text import Text
@@ -62,9 +62,26 @@ def _read(given: str) -> dict[str, object]:
 
     try:
         text = Path(given[1:]).read_text(encoding="utf-8") if given.startswith("@") else given
-        value: object = json.loads(text)
-    except (OSError, ValueError) as error:
-        raise ArgumentsUnreadableError(reason=str(error)) from error
+        value: object = json.loads(text, parse_constant=_refused)
+    except (OSError, ValueError, RecursionError) as error:
+        raise ArgumentsUnreadableError(reason=_reason(error)) from error
     if not isinstance(value, dict):
         raise ArgumentsUnreadableError(reason=Text("not a JSON object"))
     return {str(key): item for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] reason: JSON
+
+
+def _refused(constant: str) -> NoReturn:
+    raise ValueError(constant)
+
+
+def _reason(error: Exception) -> object:
+    match error:
+        case OSError():
+            return f"{error.filename}: {error.strerror}"
+        case json.JSONDecodeError():
+            place = {"line": error.lineno, "column": error.colno}
+            return Text("not JSON (line {line}, column {column})", place)
+        case UnicodeDecodeError():
+            return Text("not UTF-8 text")
+        case _:
+            return Text("not JSON ({what})", {"what": ascii(str(error))})
