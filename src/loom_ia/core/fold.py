@@ -32,7 +32,7 @@ _BLANK = RunState()
 
 def fold(events: Iterable[Event], state: RunState | None = None) -> RunState:
     """State of a run from its journal, or from a state and what came after it."""
-    folded = _BLANK.evolve(messages=Vec(), ids=Ranked()) if state is None else state
+    folded = _BLANK.evolve(messages=Vec(), ids=Ranked[str]()) if state is None else state
     for event in events:
         folded = apply(folded, event)
     return folded
