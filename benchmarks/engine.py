@@ -7,7 +7,6 @@ import gc
 import importlib.util
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -138,13 +137,13 @@ async def many(folder: Path | None, runs: int = 1000) -> tuple[float, float]:
     """Seconds for many runs at once, and kilobytes of memory for each."""
     async with loom(folder, Script(10, 0.05)) as opened:
         await opened.run("a", "hi")
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        gc.collect()
+        before = memory("VmRSS")
         start = time.perf_counter()
         results = await asyncio.gather(*(opened.run("a", "hi") for _ in range(runs)))
         seconds = time.perf_counter() - start
         assert all(r.status == "completed" for r in results)
-        after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return seconds, (after - before) / runs
+        return seconds, (memory("VmHWM") - before) / runs
 
 
 async def approve(folder: Path, turns: int, run_id: str) -> float:
@@ -164,6 +163,11 @@ async def paused(folder: Path, turns: int) -> str:
         return result.run_id
 
 
+def memory(field: str) -> float:
+    """Kilobytes of this process; `ru_maxrss` would count those of the process that started it."""
+    return float(Path("/proc/self/status").read_text().split(f"{field}:")[1].split()[0])
+
+
 def child(*arguments: str) -> str:
     """What a fresh process of this file printed."""
     command = [sys.executable, __file__, *arguments]
@@ -180,14 +184,14 @@ def wall(*arguments: str) -> float:
 def imported(statement: str) -> tuple[float, float]:
     """Milliseconds of an import in a fresh process, and megabytes of that process."""
     code = (
-        "import time, resource; t = time.perf_counter()\n"
+        "import time; t = time.perf_counter()\n"
         f"{statement}\n"
-        "print((time.perf_counter() - t) * 1e3,"
-        " resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+        "print((time.perf_counter() - t) * 1e3)\n"
+        "print(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"
     )
     out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    ms, megabytes = map(float, out.stdout.split())
-    return ms, megabytes
+    ms, kilobytes = map(float, out.stdout.split())
+    return ms, kilobytes / 1024
 
 
 def job_a(lines: list[Line]) -> float:
