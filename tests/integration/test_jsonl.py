@@ -21,8 +21,11 @@ import pytest
 from loom_ia.adapters import io
 from loom_ia.adapters.artifacts import local
 from loom_ia.adapters.env import Env
+from loom_ia.adapters.files import reported
+from loom_ia.adapters.io import BlockedError
 from loom_ia.adapters.storage.jsonl import JsonlStore, Settings
 from loom_ia.core.errors import (
+    InvalidIdError,
     JournalDamagedError,
     JournalMovedError,
     RunNotFoundError,
@@ -46,6 +49,7 @@ from loom_ia.core.events import (
 from loom_ia.core.fold import fold
 from loom_ia.core.model import user
 from loom_ia.core.ports import Append, Draft, Fence, Guard, Lease, RunRef
+from loom_ia.core.text import Text
 
 MORNING = datetime(2026, 1, 1, 9, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -415,7 +419,51 @@ def test_a_tenant_that_cannot_be_read_says_so(tmp_path):
     lines = done.stdout.splitlines()
     assert len(lines) == 3
     assert all(line.startswith(f"storage {path.parent}") for line in lines)
-    assert all(line.endswith("Permission denied") for line in lines)
+    assert all("permission denied; give this user the right" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (errno.ENOSPC, "the disk is full; make room on it, then go on"),
+        (errno.EACCES, "permission denied; give this user the right to read and write there"),
+        (errno.EEXIST, "a folder is expected there, not a file; move it, or change the path"),
+        (errno.EIO, "Input/output error"),
+    ],
+)
+def test_a_refusal_of_the_system_says_where_and_what_to_do(tmp_path, number, said):
+    draft = tmp_path / ".0123456789abcdef.tmp"
+    with pytest.raises(StoreUnavailableError) as caught, reported(tmp_path):
+        raise OSError(number, os.strerror(number), str(draft))
+    assert str(caught.value) == f"storage {tmp_path}: {said}"
+
+
+async def test_an_empty_identifier_is_refused_in_words_that_translate(tmp_path):
+    async with opened(tmp_path) as store:
+        with pytest.raises(InvalidIdError) as caught:
+            await start(store, RunRef("", "s", "r", "r"))
+    assert caught.value.params["reason"] == Text("it is empty; give it at least one character")
+
+
+async def test_an_empty_line_is_not_called_damaged(tmp_path, caplog):
+    path = await written(tmp_path, "r")
+    events = sound(path)
+    path.write_bytes(path.read_bytes() + b"\n\n")
+    async with opened(tmp_path) as store:
+        assert await session(store) == events
+    assert "damaged" not in caplog.text
+
+
+async def test_an_index_that_is_late_says_what_held_it(tmp_path, caplog, monkeypatch):
+    def held(*_: object) -> None:
+        raise BlockedError(StoreUnavailableError(path="index", reason="locked"))
+
+    async with opened(tmp_path) as store:
+        await start(store, run())
+        lease = await claim(store, run())
+        monkeypatch.setattr("loom_ia.adapters.storage.jsonl.index.Index.close", held)
+        await write(store, run(), Fence("plan", 1, lease.epoch), RunCompleted())
+    assert "its index is late: storage index: locked" in caplog.text
 
 
 async def test_folders_and_files_are_for_their_owner_only(tmp_path):
@@ -598,7 +646,7 @@ async def test_a_session_locked_for_too_long_is_said_unavailable(tmp_path, monke
     async with opened(tmp_path) as store:
         with pytest.raises(StoreUnavailableError) as caught:
             await report(store, run())
-        assert caught.value.params["reason"] == "locked by another process for 0.05 s"
+        assert str(caught.value.params["reason"]) == "locked by another process for 0.05 s"
         os.close(fd)
         await report(store, run())
 

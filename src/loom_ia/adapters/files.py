@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -13,9 +14,11 @@ from pathlib import Path
 from loom_ia.adapters import io
 from loom_ia.adapters.io import BlockedError
 from loom_ia.core.errors import StoreUnavailableError
+from loom_ia.core.text import Text
 
 KEY_BYTES = 32
 DIGEST_BYTES = 16
+DRAFT = ".tmp"
 
 
 @contextmanager
@@ -24,8 +27,22 @@ def reported(path: Path | str) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise StoreUnavailableError(path=str(error.filename or path), reason=reason) from error
+        at = Path(os.fsdecode(error.filename or path))
+        at = at.parent if at.suffix == DRAFT else at
+        raise StoreUnavailableError(path=str(at), reason=refusal(error)) from error
+
+
+def refusal(error: OSError) -> Text | str:
+    """What the system refused, and what to do about it."""
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            return Text("the disk is full; make room on it, then go on")
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            return Text("permission denied; give this user the right to read and write there")
+        case errno.EEXIST | errno.ENOTDIR:
+            return Text("a folder is expected there, not a file; move it, or change the path")
+        case _:
+            return error.strerror or str(error)
 
 
 def lock_file(fd: int, path: Path) -> None:
@@ -38,7 +55,7 @@ def lock_file(fd: int, path: Path) -> None:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        reason = f"locked by another process for {io.WAIT:g} s"
+        reason = Text("locked by another process for {n:g} s", {"n": io.WAIT})
         raise BlockedError(StoreUnavailableError(path=str(path), reason=reason)) from None
 
 
@@ -77,7 +94,7 @@ def write_all(fd: int, data: bytes) -> None:
 
 def replace_file(path: Path, data: bytes, *, sync: bool) -> None:
     """Write a file whole under its name, in place of what was there."""
-    draft = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    draft = path.with_name(f".{secrets.token_hex(8)}{DRAFT}")
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         try:
@@ -117,7 +134,7 @@ def folder_key(folder: Path) -> bytes:
     path = folder / ".key"
     key = read_file(path)
     if key is None:
-        draft = folder / f".{secrets.token_hex(8)}.tmp"
+        draft = folder / f".{secrets.token_hex(8)}{DRAFT}"
         fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             write_all(fd, secrets.token_bytes(KEY_BYTES))
@@ -133,7 +150,7 @@ def folder_key(folder: Path) -> bytes:
         sync_folder(folder)
         key = read_file(path)
     if key is None or len(key) != KEY_BYTES:
-        raise StoreUnavailableError(path=str(path), reason="the key is damaged; restore it")
+        raise StoreUnavailableError(path=str(path), reason=Text("the key is damaged; restore it"))
     return key
 
 

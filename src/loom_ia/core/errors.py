@@ -99,7 +99,8 @@ class SessionBusyError(LoomError):
     kind = Kind.CONFLICT
     template = (
         "session {session_id}: run {run_id} is still going; "
-        "wait for its end, cancel it, or use another session"
+        "wait for its end, resume it if it was cut (loom resume {run_id}), cancel it, "
+        "or use another session"
     )
 
 

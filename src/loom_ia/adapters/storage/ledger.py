@@ -32,6 +32,7 @@ from loom_ia.core.fencing import judge
 from loom_ia.core.ports import Append, Draft, Lease, RunRef
 from loom_ia.core.projections.index import RunEntry, indexed
 from loom_ia.core.state import Status
+from loom_ia.core.text import Text
 from loom_ia.core.trusted import trusted
 
 WAKING = (ApprovalRequested, CancelRequested, Decided, RunClaimed, RunResumed, ToolReported)
@@ -298,6 +299,11 @@ def _check_ids(ref: RunRef) -> None:
         ("run", ref.run_id),
     ):
         if not value:
-            raise InvalidIdError(what=what, value=repr(value), reason="empty")
+            raise InvalidIdError(
+                what=what,
+                value=repr(value),
+                reason=Text("it is empty; give it at least one character"),
+            )
         if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
-            raise InvalidIdError(what=what, value=ascii(value), reason="holds half a character")
+            problem = Text("it holds a control character or half a character; remove it")
+            raise InvalidIdError(what=what, value=ascii(value), reason=problem)

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from loom_ia.adapters.files import lock_file, sync_folder, write_all
+from loom_ia.adapters.files import lock_file, refusal, sync_folder, write_all
 from loom_ia.adapters.storage.jsonl.index import Index
 from loom_ia.adapters.storage.ledger import Ledger, moving
 from loom_ia.core.errors import JournalDamagedError, StoreUnavailableError
 from loom_ia.core.events import Event, UndecodableError, decode
 from loom_ia.core.events.envelope import TYPES
+from loom_ia.core.text import Text
 
 logger = logging.getLogger("loom_ia.journal")
 
@@ -292,8 +293,7 @@ class Log:
                 write_all(self.fd, data[written:])  # says why it was short
         except OSError as error:
             self._undo()
-            reason = error.strerror or str(error)
-            raise StoreUnavailableError(path=str(self.path), reason=reason) from error
+            raise StoreUnavailableError(path=str(self.path), reason=refusal(error)) from error
         start, self.removed = self.size, 0
         for event, line in zip(events, lines, strict=True):
             self._place(event.run_id, event.position, len(self.starts))
@@ -365,7 +365,7 @@ class LogSync:
                 sync_folder(log.path.parent)
                 log.named = True
         except OSError as error:
-            reason = f"{error.strerror}; what was written may be lost"
+            reason = Text("{why}; what was written may be lost", {"why": refusal(error)})
             raise StoreUnavailableError(path=str(log.path), reason=reason) from error
 
     def close(self) -> None:

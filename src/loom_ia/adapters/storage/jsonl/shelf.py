@@ -234,7 +234,8 @@ class Shelf:
             tenant.leases.end(root, written=written)
             tenant.index.close(replace(ref, run_id=ref.root_id))
         except (OSError, BlockedError) as error:  # the events are written: nothing is done again
-            logger.warning("run %s ended; its index is late: %s", ref.root_id, error)
+            why = error.refusal if isinstance(error, BlockedError) else error
+            logger.warning("run %s ended; its index is late: %s", ref.root_id, why)
 
     def read(self, ref: RunRef, after: int) -> Page:
         """Events of a run (see `Journal.read`)."""
@@ -255,7 +256,8 @@ class Shelf:
                 try:
                     events.append(decode(line))
                 except UndecodableError:
-                    logger.warning("%s", log.damage(index))
+                    if line:
+                        logger.warning("%s", log.damage(index))
             return Page(events, log.ledger.now(self._tenants.clock()))
 
     def repair(self, tenant_id: str, session_id: str) -> Sequence[int]:
