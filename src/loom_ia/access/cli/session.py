@@ -7,7 +7,9 @@ import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import redirect_stdout
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from loom_ia.core.text import Text
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 COMPLETED, FAILED, PAUSED = 0, 1, 3
 DEFAULT_CONFIG = "loom.yaml"
+_ANSWERS: ContextVar[TextIO | None] = ContextVar("answers", default=None)
 
 
 def loom_of(arguments: Namespace) -> Loom:
@@ -41,14 +44,26 @@ def wait(work: Coroutine[object, object, T]) -> T:
 
 
 def drive(work: Coroutine[object, object, int], arguments: Namespace) -> int:
-    """Exit code of work that drives the run `arguments.run_id`; interrupted, say how to go on."""
+    """Exit code of work that drives the run `arguments.run_id`; interrupted, say how to go on.
+
+    What tools print goes to standard error: standard output is for the answer alone.
+    """
+    before = _ANSWERS.set(sys.stdout)
     try:
-        return wait(work)
+        with redirect_stdout(sys.stderr):
+            return wait(work)
     except KeyboardInterrupt:
         if arguments.run_id:
             typed = command(arguments, "resume", arguments.run_id)
             say(Text("Interrupted; to go on: {command}", {"command": typed}))
         raise
+    finally:
+        _ANSWERS.reset(before)
+
+
+def answers() -> TextIO:
+    """Where answers go: standard output, whatever tools were given in its place."""
+    return _ANSWERS.get() or sys.stdout
 
 
 def principal() -> str:
@@ -69,7 +84,7 @@ def say(text: object) -> None:
 
 def show(text: object) -> None:
     """One line on standard output."""
-    print(text)
+    print(text, file=answers())
 
 
 def show_json(value: BaseModel) -> None:
@@ -79,7 +94,7 @@ def show_json(value: BaseModel) -> None:
 
 def ascii_only() -> bool:
     """Tell whether JSON has to escape what standard output might not be able to write."""
-    return (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    return (answers().encoding or "").lower().replace("-", "") != "utf8"
 
 
 def printable(text: str) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from loom_ia.access.cli.session import (
+    answers,
     code,
     drive,
     loom_of,
@@ -80,8 +80,8 @@ class _Screen:
         match item.type:
             case "text":
                 self.answer += getattr(item, "text", "")
-                sys.stdout.write(getattr(item, "text", ""))
-                sys.stdout.flush()
+                answers().write(getattr(item, "text", ""))
+                answers().flush()
             case "discard":
                 self.end()
                 say(Text("[what stands above is void]"))
@@ -103,6 +103,6 @@ class _Screen:
     def end(self) -> None:
         """Close the line that the text left open."""
         if self.answer:
-            sys.stdout.write("\n")
-            sys.stdout.flush()
+            answers().write("\n")
+            answers().flush()
         self.answer = ""
