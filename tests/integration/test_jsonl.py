@@ -29,6 +29,7 @@ from loom_ia.core.errors import (
     JournalDamagedError,
     JournalMovedError,
     RunNotFoundError,
+    SessionBusyError,
     StoreUnavailableError,
 )
 from loom_ia.core.events import (
@@ -443,6 +444,15 @@ async def test_an_empty_identifier_is_refused_in_words_that_translate(tmp_path):
         with pytest.raises(InvalidIdError) as caught:
             await start(store, RunRef("", "s", "r", "r"))
     assert caught.value.params["reason"] == Text("it is empty; give it at least one character")
+
+
+async def test_a_session_left_busy_by_a_crash_says_how_to_resume_its_run(tmp_path):
+    async with opened(tmp_path) as store:
+        await start(store, run())
+        await start(store, run("other"))
+        await claim(store, run())
+        with pytest.raises(SessionBusyError, match=r"resume it if it was cut \(loom resume r\)"):
+            await claim(store, run("other"))
 
 
 async def test_an_empty_line_is_not_called_damaged(tmp_path, caplog):
