@@ -15,10 +15,12 @@ from loom_ia.core.model import ModelSpec, TextDelta
 from loom_ia.core.ports import ToolContext
 from loom_ia.runtime.errors import (
     AlreadyDecidedError,
+    InvalidRequestError,
     JudgesRefusedError,
     NotEnteredError,
     NotResumableError,
     NotWaitingError,
+    SessionNotFoundError,
     UnknownAgentError,
     UnknownTenantError,
     WrongArgumentsError,
@@ -426,3 +428,33 @@ async def test_the_whole_configuration_may_be_python() -> None:
     loom.register("M", ScriptedModel(asks("double", n=21), "42"))
     async with loom:
         assert (await loom.run("a", "21 × 2 ?")).text == "42"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"session": 3}, "session: a text is expected, not 3"),
+        ({"context": {"a": object()}}, "context: a mapping of JSON values"),
+        ({"judges": "zz"}, "judges: auto, force or skip"),
+        ({"approver": 3}, "approver: a function"),
+        ({"sesion": "s"}, "sesion: one of session, tenant"),
+    ],
+)
+async def test_what_a_caller_gives_wrong_is_said_before_anything_is_written(
+    tmp_path: Path, options: dict[str, object], told: str
+) -> None:
+    loom, _ = await ready(ScriptedModel("Bonjour."), tmp_path)
+    async with loom:
+        with pytest.raises(InvalidRequestError, match=told):
+            await loom.run("a", "Bonjour", run_id="r1", **options)
+        with pytest.raises(InvalidRequestError, match="message: a text"):
+            await loom.run("a", None)
+        with pytest.raises(RunNotFoundError):
+            await loom.result("r1")
+
+
+async def test_repairing_a_session_that_does_not_exist_says_so(tmp_path: Path) -> None:
+    loom, _ = await ready(ScriptedModel("Bonjour."), tmp_path)
+    async with loom:
+        with pytest.raises(SessionNotFoundError, match="absente"):
+            await loom.repair("absente")

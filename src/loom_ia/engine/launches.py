@@ -167,9 +167,9 @@ class Launches:
             "tool %s raised %s",
             flying.call.name,
             type(error).__name__,
-            exc_info=error,
             extra=self._extra(flying),
         )
+        logger.debug("its traceback", exc_info=error, extra=self._extra(flying))
         detail = f"{type(error).__name__}: {error}"
         if flying.stopped is not None:
             return self._cut(flying, flying.stopped, detail)

@@ -58,7 +58,7 @@ def _points() -> tuple[EntryPoint, ...]:
 def installed(port: str) -> frozenset[str]:
     """Names of the adapters of a port: ours, and those of the entry points `loom_ia.<port>`."""
     package = import_module(f"loom_ia.adapters.{port}")
-    own = {module.name for module in iter_modules(package.__path__)}
+    own = {module.name for module in iter_modules(package.__path__) if module.ispkg}
     return frozenset(own | {point.name for point in _points() if point.group == f"loom_ia.{port}"})
 
 

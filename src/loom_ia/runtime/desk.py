@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from loom_ia.core.events import Event, Principal
 from loom_ia.core.projections.view import RunResult, RunView, result, view
 from loom_ia.runtime.decisions import Decision
+from loom_ia.runtime.errors import SessionNotFoundError
 from loom_ia.runtime.requests import Channel, DecisionOptions, RunOptions, requested, streamed
 
 if TYPE_CHECKING:
@@ -77,7 +78,11 @@ class Desk:
 
     async def repair(self, tenant: str, session_id: str) -> Sequence[int]:
         """See `Loom.repair`."""
-        return await self._host.store.journal.repair(tenant, session_id)
+        journal = self._host.store.journal
+        lines = await journal.repair(tenant, session_id)
+        if not lines and not (await journal.session(tenant, session_id)).events:
+            raise SessionNotFoundError(session_id=session_id)
+        return lines
 
 
 def _principal(by: tuple[str, Channel]) -> Principal:

@@ -66,3 +66,17 @@ class ArgumentsUnreadableError(LoomError):
 
     kind = Kind.INVALID
     template = "--arguments: {reason}; give a JSON object, or @file that holds one"
+
+
+class SessionNotFoundError(LoomError):
+    """No session has this id for this tenant."""
+
+    kind = Kind.MISSING
+    template = "session {session_id}: unknown; check the id and the configuration"
+
+
+class InvalidRequestError(LoomError):
+    """A caller gave something else than what is expected."""
+
+    kind = Kind.INVALID
+    template = "{what}: {expected} is expected, not {given}"

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
 from loom_ia.core.errors import InvalidIdError
 from loom_ia.core.events import Principal
 from loom_ia.core.model import FileBlock, ImageBlock
 from loom_ia.core.text import Text
 from loom_ia.engine.world import Shown
-from loom_ia.runtime.errors import JudgesRefusedError
+from loom_ia.runtime.errors import InvalidRequestError, JudgesRefusedError
 from loom_ia.runtime.runs import Approver, Files, Request
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ async def requested(host: Host, agent: str, message: str, options: RunOptions) -
         AttachmentError: a file that is too large, too many, or of an unknown kind.
 
     """
+    _check(message, options)
     host.agent(agent)
     judges = options.get("judges", "auto")
     if judges == "skip" and host.loaded.profile.name == "prod":
@@ -83,6 +85,58 @@ async def requested(host: Host, agent: str, message: str, options: RunOptions) -
         judges=judges,
         approver=options.get("approver") is not None,
     )
+
+
+def _check(message: object, options: Mapping[str, object]) -> None:
+    """Refuse what no type checker stopped.
+
+    Raises:
+        InvalidRequestError: says what is expected.
+
+    """
+    if not isinstance(message, str):
+        raise _unexpected(what="message", expected=Text("a text"), given=message)
+    for name, value in options.items():
+        if name not in _EXPECTED:
+            raise _unexpected(name, Text("one of {names}", {"names": ", ".join(_EXPECTED)}), name)
+        expected, fits = _EXPECTED[name]
+        if not fits(value):
+            raise _unexpected(name, expected, value)
+
+
+def _unexpected(what: str, expected: Text, given: object) -> InvalidRequestError:
+    return InvalidRequestError(what=what, expected=expected, given=repr(given)[:80])
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _text_or_none(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _json(value: object) -> bool:
+    if value is not None and not isinstance(value, Mapping):
+        return False
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
+_EXPECTED: Mapping[str, tuple[Text, Callable[[object], bool]]] = {
+    "session": (Text("a text"), _text_or_none),
+    "tenant": (Text("a text"), _text),
+    "attachments": (Text("a list of files"), lambda value: isinstance(value, list | tuple)),
+    "context": (Text("a mapping of JSON values"), _json),
+    "judges": (Text("auto, force or skip"), lambda value: value in {"auto", "force", "skip"}),
+    "approver": (Text("a function"), lambda value: value is None or callable(value)),
+    "by": (Text("a text"), _text),
+    "channel": (Text("the name of a door"), lambda value: value in get_args(Channel)),
+    "run_id": (Text("a text"), _text_or_none),
+}
 
 
 def checked_id(what: Text, value: str | None) -> str | None:
