@@ -37,28 +37,29 @@ def loom_of(arguments: Namespace) -> Loom:
 
 
 def wait(work: Coroutine[object, object, T]) -> T:
-    """Result of work that needs an event loop."""
+    """Result of work that needs an event loop.
+
+    What the project prints goes to standard error: standard output is for the answer alone.
+    """
     import asyncio  # noqa: PLC0415
 
-    return asyncio.run(work)
-
-
-def drive(work: Coroutine[object, object, int], arguments: Namespace) -> int:
-    """Exit code of work that drives the run `arguments.run_id`; interrupted, say how to go on.
-
-    What tools print goes to standard error: standard output is for the answer alone.
-    """
     before = _ANSWERS.set(sys.stdout)
     try:
         with redirect_stdout(sys.stderr):
-            return wait(work)
+            return asyncio.run(work)
+    finally:
+        _ANSWERS.reset(before)
+
+
+def drive(work: Coroutine[object, object, int], arguments: Namespace) -> int:
+    """Exit code of work that drives the run `arguments.run_id`; interrupted, say how to go on."""
+    try:
+        return wait(work)
     except KeyboardInterrupt:
         if arguments.run_id:
             typed = command(arguments, "resume", arguments.run_id)
             say(Text("Interrupted; to go on: {command}", {"command": typed}))
         raise
-    finally:
-        _ANSWERS.reset(before)
 
 
 def answers() -> TextIO:

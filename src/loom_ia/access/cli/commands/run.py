@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from loom_ia.access.cli.session import (
     answers,
     code,
+    command,
     drive,
     loom_of,
     principal,
@@ -44,7 +45,13 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace) -> int:
     """Run the agent; the exit code says how it ended."""
-    return drive(_run(loom_of(arguments), arguments), arguments)
+    try:
+        return drive(_run(loom_of(arguments), arguments), arguments)
+    except Exception:
+        if arguments.run_id:  # what follows says what went wrong; the run was begun, and goes on
+            typed = command(arguments, "resume", arguments.run_id)
+            say(Text("Resume     : {command}", {"command": typed}))
+        raise
 
 
 async def _run(loom: Loom, arguments: Namespace) -> int:
