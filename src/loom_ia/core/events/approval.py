@@ -7,13 +7,13 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AwareDatetime
 
 from loom_ia.core.cleaning import CleanJson, CleanText
-from loom_ia.core.events.envelope import CannotApplyError, Outcome
+from loom_ia.core.events.envelope import Outcome
 from loom_ia.core.events.model import refusal
 from loom_ia.core.events.run import Principal
 from loom_ia.core.events.tool import CallFact
 from loom_ia.core.model import TextBlock, ToolResultBlock
 from loom_ia.core.omit import EMPTY, NONE
-from loom_ia.core.state import Call, RunState
+from loom_ia.core.state import RunState
 
 
 class ApprovalRequested(CallFact):
@@ -50,12 +50,6 @@ class Decided(CallFact):
     on_behalf_of: Annotated[CleanText, EMPTY] = ""
     reason: Annotated[CleanText, EMPTY] = ""
 
-    def of(self, state: RunState) -> Call:
-        call = super().of(state)
-        if call.status != "held":
-            raise CannotApplyError
-        return call
-
 
 class ApprovalGranted(Decided):
     """The call may leave, once."""
@@ -67,7 +61,7 @@ class ApprovalGranted(Decided):
     """Corrected arguments; None when the human kept those shown."""
 
     def evolve(self, state: RunState) -> RunState:
-        call = self.of(state)
+        call = self.of(state, "held")
         arguments = call.arguments if self.arguments is None else self.arguments
         return state.with_call(self.call_id, status="granted", arguments=arguments)
 
@@ -86,7 +80,7 @@ class ApprovalRejected(Decided):
         return "refused"
 
     def evolve(self, state: RunState) -> RunState:
-        return state.settle(self.call_id, refusal(self.of(state), self.text))
+        return state.settle(self.call_id, refusal(self.of(state, "held"), self.text))
 
 
 class ApprovalSettled(Decided):
@@ -100,7 +94,7 @@ class ApprovalSettled(Decided):
     """What the model is told."""
 
     def evolve(self, state: RunState) -> RunState:
-        call = self.of(state)
+        call = self.of(state, "held")
         result = ToolResultBlock(
             call_id=call.id,
             name=call.name,
@@ -123,7 +117,5 @@ class ApprovalExpired(CallFact):
         return "refused"
 
     def evolve(self, state: RunState) -> RunState:
-        call = self.of(state)
-        if call.status != "held":
-            raise CannotApplyError
+        call = self.of(state, "held")
         return state.settle(self.call_id, refusal(call, self.text))

@@ -9,7 +9,7 @@ from loom_ia.core.events.envelope import CannotApplyError, Outcome, Payload
 from loom_ia.core.events.model import refusal
 from loom_ia.core.model import ContentBlock, Message, TextBlock, ToolResultBlock, text_of
 from loom_ia.core.omit import EMPTY, NONE
-from loom_ia.core.state import Call, OpenStep, PendingAnswer, RunState
+from loom_ia.core.state import Call, CallStatus, OpenStep, PendingAnswer, RunState
 from loom_ia.core.trusted import trusted
 
 UnknownReason = Literal["timeout", "cancelled", "crash", "lease_lost", "exception"]
@@ -48,15 +48,17 @@ class CallFact(Payload):
 
     call_id: str
 
-    def of(self, state: RunState) -> Call:
-        """The call, if it can still change.
+    def of(self, state: RunState, *statuses: CallStatus) -> Call:
+        """The call, if it can still change and, when statuses are named, has one of them.
 
         Raises:
-            CannotApplyError: unknown, or already settled.
+            CannotApplyError: unknown, already settled, or elsewhere.
 
         """
         call = state.call(self.call_id)
         if call is None or call.status == "settled" or state.ending is not None:
+            raise CannotApplyError
+        if statuses and call.status not in statuses:
             raise CannotApplyError
         return call
 
@@ -167,8 +169,7 @@ class ToolUnknown(CallFact):
         return "unknown"
 
     def evolve(self, state: RunState) -> RunState:
-        if self.of(state).status != "started":
-            raise CannotApplyError
+        self.of(state, "started")
         return state.with_call(self.call_id, status="unknown", doubt=self.reason)
 
 
@@ -183,9 +184,7 @@ class ToolSettled(CallFact):
     evidence: Annotated[CleanText, EMPTY] = ""
 
     def evolve(self, state: RunState) -> RunState:
-        call = self.of(state)
-        if call.status not in {"unknown", "started"}:
-            raise CannotApplyError
+        call = self.of(state, "unknown", "started")
         if self.sent is None:
             return state.with_call(self.call_id, status="unknown", settle_tried=True)
         if not self.sent:
@@ -209,9 +208,7 @@ class ToolAbandoned(CallFact):
         return "unknown"
 
     def evolve(self, state: RunState) -> RunState:
-        call = self.of(state)
-        if call.status not in {"unknown", "started"}:
-            raise CannotApplyError
+        call = self.of(state, "unknown", "started")
         return state.settle(self.call_id, refusal(call, self.text))
 
 
