@@ -49,8 +49,6 @@ class AgentView:
     description: str
     model: str
     tools: tuple[str, ...]
-    undeclared: tuple[str, ...]
-    """Tools that do not say whether they have side effects."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,13 +73,11 @@ class Compiled:
     @property
     def view(self) -> AgentView:
         """The agent as people see it."""
-        undeclared = tuple(t.original for t in self.tools if t.plan.side_effects is None)
         return AgentView(
             self.spec.name,
             self.spec.description,
             self.spec.main.model,
             tuple(t.original for t in self.tools),
-            undeclared,
         )
 
 

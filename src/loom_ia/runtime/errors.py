@@ -80,3 +80,13 @@ class InvalidRequestError(LoomError):
 
     kind = Kind.INVALID
     template = "{what}: {expected} is expected, not {given}"
+
+
+class ReportOptionsError(LoomError):
+    """Nothing says whose consumption is asked, or several things do."""
+
+    kind = Kind.INVALID
+    template = (
+        "report: give a run, or --session ID, or --tenant ID with --period day or month "
+        "(one of the three)"
+    )

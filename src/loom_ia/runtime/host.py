@@ -16,6 +16,7 @@ from loom_ia.runtime.desk import Desk
 from loom_ia.runtime.drives import Drives
 from loom_ia.runtime.errors import UnknownAgentError, UnknownTenantError
 from loom_ia.runtime.mounting import compiled, prepare, tool_warnings
+from loom_ia.runtime.reader import Reader
 from loom_ia.runtime.runs import Runs
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ class Host:
         """What the doors ask."""
         return Desk(self)
 
+    @cached_property
+    def reader(self) -> Reader:
+        """What the doors read of runs."""
+        return Reader(self)
+
     @property
     def config(self) -> LoomConfig:
         """The configuration, with its active profile."""
@@ -61,10 +67,19 @@ class Host:
             raise UnknownAgentError(agent=name, names=names)
         return found
 
+    def check_tenant(self, tenant_id: str) -> None:
+        """Refuse a tenant that nobody declares.
+
+        Raises:
+            UnknownTenantError: it is not `default`.
+
+        """
+        if tenant_id != TENANT:
+            raise UnknownTenantError(tenant=tenant_id)
+
     def world(self, ref: RunRef, agent: str) -> World:
         """What an agent may touch in one run."""
-        if ref.tenant_id != TENANT:
-            raise UnknownTenantError(tenant=ref.tenant_id)
+        self.check_tenant(ref.tenant_id)
         compiled = self.agent(agent)
         if not compiled.prompt.variables():
             return compiled.world

@@ -12,10 +12,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from loom_ia.agents.compile import AgentView
     from loom_ia.config import LoomConfig
+    from loom_ia.config.errors import Issue
     from loom_ia.config.loaded import Loaded
     from loom_ia.core.events import Event
+    from loom_ia.core.projections.report import Period, Report
+    from loom_ia.core.projections.trace import TraceRun
     from loom_ia.core.projections.view import RunResult, RunView
     from loom_ia.engine.world import Shown
     from loom_ia.runtime.desk import Desk
@@ -62,6 +67,11 @@ class Loom:
     def agents(self) -> Mapping[str, AgentView]:
         """The agents, once entered."""
         return {name: compiled.view for name, compiled in self._open.compiled.items()}
+
+    @property
+    def warnings(self) -> tuple[Issue, ...]:
+        """What deserves a look in the configuration, once entered."""
+        return self._open.warnings
 
     def register(self, name: str, value: object) -> None:
         """Make a Python object known by a name: a tool, or a model that replaces one's adapter."""
@@ -122,6 +132,30 @@ class Loom:
     ) -> Sequence[Event]:
         """Events of a run behind a position."""
         return await self._desk.events(tenant, run_id, after)
+
+    async def trace(self, run_id: str, *, tenant: str = "default") -> TraceRun:
+        """The tree of a run: steps, calls of models and tools, durations, statuses, costs."""
+        return await self._open.reader.trace(tenant, run_id)
+
+    async def report(
+        self,
+        run_id: str | None = None,
+        *,
+        session: str | None = None,
+        tenant: str = "default",
+        period: Period | None = None,
+        day: date | None = None,
+    ) -> Report:
+        """Consumption of a run, of a session, or of a tenant in a period (see `consumption`)."""
+        return await self._open.reader.report(tenant, run_id, session, period, day)
+
+    async def consumption(
+        self, tenant: str = "default", period: Period = "day", *, day: date | None = None
+    ) -> Report:
+        """What a tenant consumed in a calendar day or month, in UTC: the one that holds `day`, else
+        the present one. A call counts where its answer was recorded.
+        """
+        return await self._open.reader.consumption(tenant, period, day)
 
     async def resume(
         self,

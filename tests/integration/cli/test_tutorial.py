@@ -19,9 +19,11 @@ Modèles    : SIMULE
 Agents     : devis
 Outils     : prix_ttc
 Stockage   : jsonl (data)
-À déclarer : prix_ttc (side_effects : none, reversible ou irreversible)
 
   devis : modèle SIMULE, 1 outil(s) Python
+
+À revoir   : agents/devis.yaml:11:5: tools[0]: l'outil 'prix_ttc' ne déclare pas \
+side_effects ; écrire none, reversible ou irreversible
 
 1 agent(s) monté(s) sans erreur.
 """,
@@ -32,9 +34,11 @@ Models     : SIMULE
 Agents     : devis
 Tools      : prix_ttc
 Storage    : jsonl (data)
-Undeclared : prix_ttc (side_effects: none, reversible or irreversible)
 
   devis: model SIMULE, 1 Python tool(s)
+
+To review  : agents/devis.yaml:11:5: tools[0]: tool 'prix_ttc' does not declare \
+side_effects; write none, reversible or irreversible
 
 1 agent(s) mounted without error.
 """,
@@ -101,6 +105,9 @@ def test_steps_1_to_6_print_what_the_tutorial_shows(loom, tutorial: Path, lang: 
     ]
     seen = loom(tutorial, "inspect", done.run_id, lang=lang)
     assert (seen.returncode, plain(seen.stdout), seen.stderr) == (0, TREE[lang], "")
+    spent = loom(tutorial, "report", done.run_id, lang=lang)
+    assert (spent.returncode, spent.stderr) == (0, "")
+    assert spent.stdout.splitlines()[4].split()[:3] == ["main", "fake-1", "2"]
 
 
 def test_step_10_continues_a_conversation(loom, tutorial: Path) -> None:

@@ -24,6 +24,7 @@ COMMANDS = (
     "approve",
     "reject",
     "inspect",
+    "report",
     "sessions",
     "schema",
 )

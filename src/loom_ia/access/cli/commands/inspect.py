@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from loom_ia.access.cli.session import loom_of, show, show_json, wait
 from loom_ia.core.text import Text
 
 if TYPE_CHECKING:
-    from loom_ia.core.events import Event
+    from loom_ia.core.projections.trace import TraceRun
     from loom_ia.runtime.loom import Loom
 
 HELP = Text("show what happened in a run")
@@ -26,10 +25,8 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Print the tree of the run."""
     from loom_ia.access.cli.tree import lines  # noqa: PLC0415
-    from loom_ia.core.projections.trace import trace  # noqa: PLC0415
 
-    events = wait(_events(loom_of(arguments), arguments))
-    tree = trace(events)
+    tree = wait(_trace(loom_of(arguments), arguments))
     if arguments.json:
         show_json(tree)
         return 0
@@ -38,6 +35,6 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-async def _events(loom: Loom, arguments: Namespace) -> Sequence[Event]:
+async def _trace(loom: Loom, arguments: Namespace) -> TraceRun:
     async with loom:
-        return await loom.events(arguments.run_id)
+        return await loom.trace(arguments.run_id)

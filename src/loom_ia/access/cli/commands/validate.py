@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from loom_ia.access.cli.session import loom_of, show, wait
+from loom_ia.access.cli.session import ascii_only, loom_of, show, wait
 from loom_ia.core.text import Text
 
 if TYPE_CHECKING:
@@ -16,8 +18,9 @@ HELP = Text("check the configuration and mount the agents")
 
 
 def configure(parser: ArgumentParser) -> None:
-    """Nothing but the global options."""
-    del parser
+    """How to say it."""
+    about = str(Text("print what was understood as JSON"))
+    parser.add_argument("--json", action="store_true", help=about)
 
 
 def run(arguments: Namespace) -> int:
@@ -28,6 +31,9 @@ def run(arguments: Namespace) -> int:
 
 async def _validate(loom: Loom, arguments: Namespace) -> None:
     async with loom:
+        if arguments.json:
+            show(json.dumps(_data(loom, arguments), ensure_ascii=ascii_only(), indent=2))
+            return
         _heading(loom, arguments)
         agents = loom.agents.values()
         show("")
@@ -35,30 +41,39 @@ async def _validate(loom: Loom, arguments: Namespace) -> None:
             params = {"name": agent.name, "model": agent.model, "count": len(agent.tools)}
             show(Text("  {name}: model {model}, {count} Python tool(s)", params))
         show("")
+        for warning in loom.warnings:
+            show(Text("To review  : {warning}", {"warning": warning}))
+        if loom.warnings:
+            show("")
         show(Text("{count} agent(s) mounted without error.", {"count": len(agents)}))
 
 
 def _heading(loom: Loom, arguments: Namespace) -> None:
     config, agents = loom.config, loom.agents.values()
     tools = dict.fromkeys(name for agent in agents for name in agent.tools)
-    undeclared = dict.fromkeys(name for agent in agents for name in agent.undeclared)
-    storage = config.storage.events
-    place = storage.settings.get("path")
-    where = f"{storage.backend} ({place})" if place else storage.backend
     show(Text("Config     : {value}", {"value": arguments.config}))
     show(Text("Profile    : {value}", {"value": loom.loaded.profile.summary()}))
     show(Text("Models     : {value}", {"value": _listed(spec.id for spec in config.models)}))
     show(Text("Agents     : {value}", {"value": _listed(agent.name for agent in agents)}))
     show(Text("Tools      : {value}", {"value": _listed(tools)}))
-    show(Text("Storage    : {value}", {"value": where}))
-    if undeclared:
-        value = _listed(undeclared)
-        show(
-            Text(
-                "Undeclared : {value} (side_effects: none, reversible or irreversible)",
-                {"value": value},
-            )
-        )
+    show(Text("Storage    : {value}", {"value": _storage(loom)}))
+
+
+def _storage(loom: Loom) -> str:
+    events = loom.config.storage.events
+    place = events.settings.get("path")
+    return f"{events.backend} ({place})" if place else events.backend
+
+
+def _data(loom: Loom, arguments: Namespace) -> dict[str, object]:
+    return {
+        "config": arguments.config,
+        "profile": loom.loaded.profile.name,
+        "models": [spec.id for spec in loom.config.models],
+        "agents": [asdict(agent) for agent in loom.agents.values()],
+        "storage": _storage(loom),
+        "warnings": [str(warning) for warning in loom.warnings],
+    }
 
 
 def _listed(names: Iterable[str]) -> str:

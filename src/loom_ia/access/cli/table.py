@@ -1,0 +1,30 @@
+"""Numbers and tables for people, in their language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+
+from loom_ia.access.cli.session import printable
+from loom_ia.core.text import Text
+
+
+def number(value: int | Decimal, places: int = 0) -> str:
+    """A number as the reader writes it: `1,234.50`, `1 234,50`."""
+    thousands, point = str(Text("1,234.5"))[1], str(Text("1,234.5"))[-2]
+    return f"{value:,.{places}f}".translate(str.maketrans({",": thousands, ".": point}))
+
+
+def table(rows: Sequence[Sequence[str]], *, left: int) -> Iterator[str]:
+    """Lines of a table whose first row is its head; all columns but the first `left` are numbers.
+
+    Nothing but spaces stands between columns, so that the lines can be cut by other programs.
+    """
+    shown = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    for row in shown:
+        cells = [
+            f"{cell:<{width}}" if index < left else f"{cell:>{width}}"
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  ".join(cells).rstrip()

@@ -1,0 +1,88 @@
+"""Reads what runs left: traces, consumption."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING
+
+from loom_ia.core.errors import RunNotFoundError
+from loom_ia.core.ports import RunRef
+from loom_ia.core.projections.report import Period, Report, Tally, window
+from loom_ia.core.projections.trace import TraceRun, trace
+from loom_ia.core.text import Text
+from loom_ia.runtime.errors import InvalidRequestError, SessionNotFoundError
+
+if TYPE_CHECKING:
+    from loom_ia.runtime.host import Host
+
+NOWHERE = ""
+"""Id of a run that no store holds: reading it gives the store's instant and nothing else."""
+
+
+class Reader:
+    """Folds journals into what callers ask; writes nothing."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    async def trace(self, tenant: str, run_id: str) -> TraceRun:
+        """See `Loom.trace`."""
+        runs = self._host.runs
+        return trace(await runs.events(await runs.locate(tenant, run_id)))
+
+    async def report(
+        self,
+        tenant: str,
+        run_id: str | None,
+        session_id: str | None,
+        period: Period | None,
+        day: date | None,
+    ) -> Report:
+        """See `Loom.report`.
+
+        Raises:
+            InvalidRequestError: not one of the three is asked, or more than one.
+
+        """
+        asked = [value for value in (run_id, session_id, period) if value is not None]
+        if len(asked) != 1:
+            expected = Text("one of run_id, session and period")
+            raise InvalidRequestError(what="report", expected=expected, given=asked or None)
+        if run_id is not None:
+            return await self._run_report(tenant, run_id)
+        if session_id is not None:
+            return await self._session_report(tenant, session_id)
+        return await self.consumption(tenant, period or "day", day)
+
+    async def _run_report(self, tenant: str, run_id: str) -> Report:
+        ref = await self._host.runs.locate(tenant, run_id)
+        events = await self._host.runs.events(ref)
+        if not events:
+            raise RunNotFoundError(run_id=run_id)
+        tally = Tally()
+        tally.take(events)
+        return tally.report(tenant, ref.session_id, run_id)
+
+    async def _session_report(self, tenant: str, session_id: str) -> Report:
+        page = await self._host.store.journal.session(tenant, session_id)
+        if not page.events:
+            raise SessionNotFoundError(session_id=session_id)
+        tally = Tally()
+        tally.take(page.events)
+        return tally.report(tenant, session_id, None)
+
+    async def consumption(self, tenant: str, period: Period, day: date | None) -> Report:
+        """See `Loom.consumption`; one session at a time is held in memory."""
+        self._host.check_tenant(tenant)
+        store = self._host.store
+        now = (await store.journal.read(RunRef(tenant, NOWHERE, NOWHERE, NOWHERE))).now
+        when = window(period, now, day)
+        sessions = {
+            entry.session_id: None
+            for entry in await store.index.runs(tenant)
+            if entry.updated_at >= when.since and entry.started_at < when.until
+        }
+        tally = Tally(when)
+        for session_id in sessions:
+            tally.take((await store.journal.session(tenant, session_id)).events)
+        return tally.report(tenant, None, None)
