@@ -74,3 +74,15 @@ async def test_any_identifier_names_its_own_files(artifacts: Artifacts, name: st
 )
 async def test_an_address_that_leads_nowhere_gives_nothing(artifacts: Artifacts, uri: str):
     assert await artifacts.get(uri) is None
+
+
+async def test_the_files_of_an_erased_session_are_gone_and_no_other(artifacts: Artifacts):
+    mine = await artifacts.put("t", "s", b"content", "image/png")
+    others = [
+        await artifacts.put(tenant, session, b"content", "image/png")
+        for tenant, session in (("t", "x"), ("other", "s"))
+    ]
+    for _ in range(2):
+        await artifacts.drop("t", "s")
+        assert await artifacts.get(mine) is None
+    assert [await artifacts.get(uri) for uri in others] == [b"content"] * 2

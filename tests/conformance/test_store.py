@@ -42,7 +42,7 @@ from loom_ia.core.events import (
     ToolReported,
 )
 from loom_ia.core.model import Message, TextBlock, ToolCallBlock, user
-from loom_ia.core.ports import Append, Draft, Fence, Guard, Lease, RunRef, Store
+from loom_ia.core.ports import Append, Draft, Fence, Guard, Lease, RunFilter, RunRef, Store
 
 BACKENDS = sorted(
     m.name for m in pkgutil.iter_modules(loom_ia.adapters.storage.__path__) if m.ispkg
@@ -201,10 +201,10 @@ async def test_identifiers_and_spans_are_the_writers(bed: Bed):
 
 async def test_a_refused_write_changes_nothing(bed: Bed):
     lease = await bed.driven(run())
-    before = await bed.store.index.runs("t")
+    before = list(await bed.store.index.runs("t"))
     await refused(JournalMovedError, bed.write(run(), plan(5, lease), StepOpened(step=1)))
     assert len(await bed.read(run())) == 1
-    assert list(await bed.store.index.runs("t")) == list(before)
+    assert list(await bed.store.index.runs("t")) == before
 
 
 async def test_an_append_whose_caller_is_cancelled_is_finished(bed: Bed):
@@ -313,7 +313,7 @@ async def test_an_ended_run_takes_reports_only(bed: Bed):
     await refused(RunStoppedError, bed.write(run(), outcome(2, lease), StepOpened(step=1)))
     [event] = await bed.write(run(), Fence("report"), ToolReported(call_id="c"))
     assert event.position == 3
-    [entry] = await bed.store.index.runs("t", "s")
+    [entry] = await bed.store.index.runs("t", RunFilter("s"))
     assert entry.ended == "completed"
     assert await bed.due() == []
 
@@ -481,18 +481,18 @@ async def test_a_run_is_located_within_its_tenant(bed: Bed):
     assert lease.ref == run()
 
 
-async def test_runs_lists_the_roots_oldest_first(bed: Bed):
+async def test_runs_lists_the_roots_newest_first(bed: Bed):
     await bed.start(run("b", session="2"))
     bed.watch.now += MINUTE
     await bed.start(run("a", session="1"))
     await bed.start(run("child", session="1", root="a"))
     entries = await bed.store.index.runs("t")
     assert [(e.run_id, e.session_id, e.agent) for e in entries] == [
-        ("b", "2", "a"),
         ("a", "1", "a"),
+        ("b", "2", "a"),
     ]
-    assert [e.run_id for e in await bed.store.index.runs("t", "1")] == ["a"]
-    assert list(await bed.store.index.runs("t", "x")) == []
+    assert [e.run_id for e in await bed.store.index.runs("t", RunFilter("1"))] == ["a"]
+    assert list(await bed.store.index.runs("t", RunFilter("x"))) == []
     assert list(await bed.store.index.runs("x")) == []
 
 

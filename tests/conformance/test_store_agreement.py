@@ -28,7 +28,7 @@ from loom_ia.core.events import (
     ToolReported,
 )
 from loom_ia.core.model import user
-from loom_ia.core.ports import Append, Draft, Fence, Guard, Lease, Page, RunRef, Store
+from loom_ia.core.ports import Append, Draft, Fence, Guard, Lease, Page, RunFilter, RunRef, Store
 
 OTHERS = sorted(
     m.name
@@ -116,7 +116,7 @@ class Play:
         await self._say(store.index.locate("t", ref.run_id))
         for entries in (
             await store.index.runs("t"),
-            await store.index.runs("t", ref.session_id),
+            await store.index.runs("t", RunFilter(ref.session_id)),
             await store.index.due("t"),
         ):
             self.said.append(sorted(entries, key=lambda entry: entry.run_id))

@@ -159,6 +159,30 @@ class StoreUnavailableError(LoomError):
     template = "storage {path}: {reason}"
 
 
+class SessionErasedError(StoreUnavailableError):
+    """The session was erased; nothing is written in it any more, and its id is not used again."""
+
+    kind = Kind.CONFLICT
+    template = "session {session_id} was erased by {by} at {at}; choose another id"
+
+
+class SessionHeldError(LoomError):
+    """A living driver holds a run of the session, which cannot be erased meanwhile."""
+
+    kind = Kind.CONFLICT
+    template = (
+        "session {session_id}: run {run_id} is driven by {holder} until {until}; "
+        "nothing was erased; wait for its end, or stop that process and try again then"
+    )
+
+
+class InvalidCursorError(LoomError):
+    """A cursor that no list gave."""
+
+    kind = Kind.INVALID
+    template = "cursor {cursor}: unknown; give the one that the page before ended with"
+
+
 class InvalidIdError(LoomError):
     """An identifier chosen by the caller cannot be used."""
 

@@ -64,7 +64,8 @@ class Runs:
         session_id = request.session_id or run_id
         ordinal = 1
         if request.session_id is not None:
-            ordinal += len(await host.store.index.runs(request.tenant_id, session_id))
+            known = await host.store.index.sessions(request.tenant_id, session_id)
+            ordinal += sum(session.runs for session in known.items)
         ref = RunRef(request.tenant_id, session_id, run_id, run_id)
         draft = Draft(host.ports.ids.new(), _started(request, host.config.language, ordinal))
         guard = Guard(session_idle=True) if request.session_id is not None else None

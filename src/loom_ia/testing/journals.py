@@ -13,15 +13,20 @@ from loom_ia.core.ports import (
     Append,
     Artifacts,
     Blobs,
+    EventFilter,
     Journal,
     Lease,
     Leases,
+    Listed,
     Page,
+    Paging,
+    RunFilter,
     RunIndex,
     RunRef,
     Store,
 )
-from loom_ia.core.projections.index import RunEntry
+from loom_ia.core.ports.journal import ALL_RUNS, FIRST
+from loom_ia.core.projections.index import RunEntry, SessionEntry, Tombstone
 
 Operation = Literal["append", "claim", "renew", "release", "put", "read"]
 """`read` is any operation that changes nothing."""
@@ -132,14 +137,26 @@ class _Journal:
             page = await self._inner.read(ref, after=after)
             return Page(tuple(page.events), page.now)
 
-    async def session(self, tenant_id: str, session_id: str, *, after: int = 0) -> Page:
+    async def session(
+        self, tenant_id: str, session_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Page:
         async with self._store.through("read"):
-            page = await self._inner.session(tenant_id, session_id, after=after)
+            page = await self._inner.session(tenant_id, session_id, after=after, limit=limit)
             return Page(tuple(page.events), page.now)
+
+    async def query(self, tenant_id: str, which: EventFilter, paging: Paging) -> Listed[Event]:
+        async with self._store.through("read"):
+            return await self._inner.query(tenant_id, which, paging)
 
     async def repair(self, tenant_id: str, session_id: str) -> Sequence[int]:
         async with self._store.through("append"):
             return await self._inner.repair(tenant_id, session_id)
+
+    async def delete(
+        self, tenant_id: str, session_id: str, *, by: str, complete: bool = False
+    ) -> Tombstone | None:
+        async with self._store.through("append"):
+            return await self._inner.delete(tenant_id, session_id, by=by, complete=complete)
 
 
 class _Leases:
@@ -185,9 +202,21 @@ class _Index:
         async with self._store.through("read"):
             return await self._inner.locate(tenant_id, run_id)
 
-    async def runs(self, tenant_id: str, session_id: str | None = None) -> Sequence[RunEntry]:
+    async def runs(
+        self, tenant_id: str, which: RunFilter = ALL_RUNS, paging: Paging = FIRST
+    ) -> Listed[RunEntry]:
         async with self._store.through("read"):
-            return await self._inner.runs(tenant_id, session_id)
+            return await self._inner.runs(tenant_id, which, paging)
+
+    async def sessions(
+        self, tenant_id: str, session_id: str | None = None, paging: Paging = FIRST
+    ) -> Listed[SessionEntry]:
+        async with self._store.through("read"):
+            return await self._inner.sessions(tenant_id, session_id, paging)
+
+    async def erased(self, tenant_id: str, session_id: str | None = None) -> Sequence[Tombstone]:
+        async with self._store.through("read"):
+            return await self._inner.erased(tenant_id, session_id)
 
     async def due(self, tenant_id: str) -> Sequence[RunEntry]:
         async with self._store.through("read"):

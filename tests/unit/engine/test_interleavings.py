@@ -13,7 +13,7 @@ from loom_ia.core.errors import SessionBusyError, UnknownEventError
 from loom_ia.core.events import Foreign, ToolReported
 from loom_ia.core.fold import fold
 from loom_ia.core.model import TextBlock
-from loom_ia.core.ports import Append, Draft, Fence, RunRef
+from loom_ia.core.ports import Append, Draft, Fence, RunFilter, RunRef
 from loom_ia.testing.journals import Cut, Cutting, Gated, Suspending
 
 NAMES = ["lire", "ranger", "noter", "envoyer", "lancer", "casser"]
@@ -132,7 +132,7 @@ async def test_of_racing_starts_in_an_idle_session_exactly_one_wins(stage, pause
     assert sorted(map(type, outcomes), key=str) == sorted(
         [type(None), *[SessionBusyError] * (runs - 1)], key=str
     )
-    assert len(await play.inner.index.runs("t", "s")) == 1
+    assert len(await play.inner.index.runs("t", RunFilter("s"))) == 1
 
 
 async def test_a_paused_run_leaves_its_session_free_and_a_driven_one_does_not(stage):

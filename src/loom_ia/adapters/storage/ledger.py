@@ -12,6 +12,8 @@ from loom_ia.core.errors import (
     RunHeldError,
     RunNotFoundError,
     SessionBusyError,
+    SessionErasedError,
+    SessionHeldError,
 )
 from loom_ia.core.events import (
     ApprovalRequested,
@@ -30,7 +32,7 @@ from loom_ia.core.events import (
 from loom_ia.core.events.envelope import SCHEMA_VERSION
 from loom_ia.core.fencing import judge
 from loom_ia.core.ports import Append, Draft, Lease, RunRef
-from loom_ia.core.projections.index import RunEntry, indexed
+from loom_ia.core.projections.index import RunEntry, Tombstone, indexed
 from loom_ia.core.state import Status
 from loom_ia.core.text import Text
 from loom_ia.core.trusted import trusted
@@ -39,6 +41,9 @@ WAKING = (ApprovalRequested, CancelRequested, Decided, RunClaimed, RunResumed, T
 """Facts that say by themselves whether the run waits for a human."""
 MOVING = (*WAKING, RunStarted, RunCompleted, RunFailed, RunCancelled)
 """Facts that change more of an entry than its position."""
+
+BLOB_GRACE = timedelta(minutes=1)
+"""Age below which a blob that nobody names is kept: whoever put it may be about to name it."""
 
 _DRIVEN = frozenset({"start", "plan", "outcome"})
 _moves: dict[type[Payload], bool] = {}
@@ -148,6 +153,23 @@ class Ledger:
         for run_id, track in self.open.items():
             if run_id != root_id:
                 yield track.entry
+
+    def refuse_held(self, session_id: str, now: datetime) -> None:
+        """Refuse to erase under a living driver.
+
+        Raises:
+            SessionHeldError: says who, and until when.
+
+        """
+        for track in self.open.values():
+            entry = track.entry
+            if entry.driven(now):
+                raise SessionHeldError(
+                    session_id=session_id,
+                    run_id=entry.run_id,
+                    holder=entry.lease_holder,
+                    until=entry.lease_until.isoformat() if entry.lease_until else "",
+                )
 
     def judge(self, write: Append, now: datetime) -> None:
         """Refuse a write by raising (see `core.fencing.judge`)."""
@@ -268,6 +290,12 @@ class Ledger:
         if entry.ended is not None:
             return entry
         return entry.evolve(lease_until=None, lease_holder="", waiting=waiting)
+
+
+def erased(tomb: Tombstone) -> SessionErasedError:
+    """What is raised to who writes in an erased session."""
+    at = tomb.at.isoformat(timespec="seconds")
+    return SessionErasedError(session_id=tomb.session_id, by=tomb.by, at=at)
 
 
 def end_of(now: datetime, ttl: timedelta) -> datetime:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
@@ -62,6 +63,11 @@ class Payload(BaseModel):
     def outcome(self) -> Outcome:
         """What the envelope says of this fact."""
         return "ok"
+
+    @property
+    def blobs(self) -> Sequence[str]:
+        """Digests of the contents that this fact names."""
+        return ()
 
     def evolve(self, state: RunState) -> RunState:
         """State after this fact; the default changes nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Annotated, ClassVar
 
@@ -38,6 +39,10 @@ class ModelCalled(Payload):
     empty when they are those of the previous attempt."""
     added: Annotated[tuple[str, ...], EMPTY] = ()
     """Digests of the run's messages sent for the first time."""
+
+    @property
+    def blobs(self) -> Sequence[str]:
+        return [part for name, part in self.prefix.items() if name != "history"]
 
     def evolve(self, state: RunState) -> RunState:
         if state.started is None or state.ending is not None:

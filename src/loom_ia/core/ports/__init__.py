@@ -15,6 +15,7 @@ from loom_ia.core.ports.journal import (
     RunRef,
     Store,
 )
+from loom_ia.core.ports.listing import EventFilter, Listed, Paging, RunFilter
 from loom_ia.core.ports.world import (
     Approval,
     Clock,
@@ -38,6 +39,7 @@ __all__ = (
     "Blobs",
     "Clock",
     "Draft",
+    "EventFilter",
     "Fence",
     "Guard",
     "Ids",
@@ -46,10 +48,13 @@ __all__ = (
     "Launch",
     "Lease",
     "Leases",
+    "Listed",
     "Model",
     "ModelError",
     "OnUnknown",
     "Page",
+    "Paging",
+    "RunFilter",
     "RunIndex",
     "RunRef",
     "SideEffects",

@@ -8,7 +8,11 @@ from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
 from loom_ia.core.events import Event, Payload
-from loom_ia.core.projections.index import RunEntry
+from loom_ia.core.ports.listing import EventFilter, Listed, Paging, RunFilter
+from loom_ia.core.projections.index import RunEntry, SessionEntry, Tombstone
+
+ALL_RUNS = RunFilter()
+FIRST = Paging()
 
 FenceKind = Literal["start", "plan", "outcome", "decision", "report"]
 
@@ -92,6 +96,7 @@ class Journal(Protocol):
             EpochStaleError: another driver claimed it.
             RunStoppedError: it has ended, or is being cancelled.
             RunExistsError, SessionBusyError: a `start`, or its guard, is refused.
+            SessionErasedError: the session was erased.
             StoreUnavailableError: nothing was written; or maybe it was, and the caller looks its
                 ids up.
 
@@ -107,15 +112,43 @@ class Journal(Protocol):
         """
         ...
 
-    async def session(self, tenant_id: str, session_id: str, *, after: int = 0) -> Page:
+    async def session(
+        self, tenant_id: str, session_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Page:
         """Events of every run of a session behind session position `after`; damaged lines are
         left out and logged.
+        """
+        ...
+
+    async def query(self, tenant_id: str, which: EventFilter, paging: Paging) -> Listed[Event]:
+        """Events of a tenant, oldest first; damaged lines are left out.
+
+        Raises:
+            InvalidCursorError: the cursor is not one of this list.
+
         """
         ...
 
     async def repair(self, tenant_id: str, session_id: str) -> Sequence[int]:
         """Set damaged lines aside, each behind a placeholder that keeps its position; their
         numbers, from 1. Does nothing to a sound session.
+        """
+        ...
+
+    async def delete(
+        self, tenant_id: str, session_id: str, *, by: str, complete: bool = False
+    ) -> Tombstone | None:
+        """Erase a session behind a tombstone: events, index, leases, and the blobs that no other
+        session of the tenant names; None for a session that never was.
+
+        The same when asked again: what a crash left is erased, and the tombstone is still the
+        first one. It is pending until `complete` says that what the store does not keep is erased
+        too, and until no blob is left: those put within the last minute wait, somebody may be
+        about to name them.
+
+        Raises:
+            SessionHeldError: a living driver holds one of its runs; nothing was done.
+
         """
         ...
 
@@ -127,8 +160,30 @@ class RunIndex(Protocol):
         """Address of a run of this tenant."""
         ...
 
-    async def runs(self, tenant_id: str, session_id: str | None = None) -> Sequence[RunEntry]:
-        """Entries of the root runs, oldest first."""
+    async def runs(
+        self, tenant_id: str, which: RunFilter = ALL_RUNS, paging: Paging = FIRST
+    ) -> Listed[RunEntry]:
+        """Entries of root runs, newest first.
+
+        Raises:
+            InvalidCursorError: the cursor is not one of this list.
+
+        """
+        ...
+
+    async def sessions(
+        self, tenant_id: str, session_id: str | None = None, paging: Paging = FIRST
+    ) -> Listed[SessionEntry]:
+        """Sessions that have a run, newest first, or one of them.
+
+        Raises:
+            InvalidCursorError: the cursor is not one of this list.
+
+        """
+        ...
+
+    async def erased(self, tenant_id: str, session_id: str | None = None) -> Sequence[Tombstone]:
+        """Tombstone of a session if it was erased; without one, those that are pending."""
         ...
 
     async def due(self, tenant_id: str) -> Sequence[RunEntry]:
@@ -190,7 +245,11 @@ class Blobs(Protocol):
         ...
 
     async def put(self, tenant_id: str, data: bytes) -> str:
-        """Keep a content, on the disk when it returns; its digest."""
+        """Keep a content, on the disk when it returns; its digest.
+
+        It is put again, which is cheap, before each drive that names it: a deletion takes the
+        contents that nobody named within a minute.
+        """
         ...
 
     async def get(self, tenant_id: str, digest: str) -> bytes | None:
@@ -207,6 +266,10 @@ class Artifacts(Protocol):
 
     async def get(self, uri: str) -> bytes | None:
         """The file, or None."""
+        ...
+
+    async def drop(self, tenant_id: str, session_id: str) -> None:
+        """Erase the files of a session."""
         ...
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from loom_ia.core.events import (
     ApprovalRequested,
@@ -17,6 +19,9 @@ from loom_ia.core.events import (
     status_of,
 )
 from loom_ia.core.state import Status
+
+Standing = Status | Literal["running", "waiting", "idle"]
+"""How a root run stands: how it ended, driven, waiting for a human, or left by its driver."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +66,56 @@ class RunEntry:
         """True when nobody drives the run and it has something to do."""
         return self.ended is None and not self.waiting and not self.driven(now)
 
+    def standing(self, now: datetime) -> Standing:
+        """How the run stands, as far as an index knows."""
+        if self.ended is not None:
+            return self.ended
+        if self.driven(now):
+            return "running"
+        return "waiting" if self.waiting else "idle"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionEntry:
+    """One session of the index."""
+
+    session_id: str
+    tenant_id: str
+    started_at: datetime
+    """Start of its first run."""
+    updated_at: datetime
+    """Last event of its root runs."""
+    runs: int
+    """Root runs."""
+    open: int
+    """Those of them that have not ended."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tombstone:
+    """What is left of an erased session."""
+
+    session_id: str
+    at: datetime
+    by: str
+    pending: bool = True
+    """True while something of the session may be left, in the store or outside of it."""
+
+
+def summed(entries: Iterable[RunEntry]) -> SessionEntry | None:
+    """Entry of a session from those of its root runs."""
+    runs = list(entries)
+    if not runs:
+        return None
+    return SessionEntry(
+        session_id=runs[0].session_id,
+        tenant_id=runs[0].tenant_id,
+        started_at=min(entry.started_at for entry in runs),
+        updated_at=max(entry.updated_at for entry in runs),
+        runs=len(runs),
+        open=sum(entry.ended is None for entry in runs),
+    )
+
 
 def indexed(entry: RunEntry | None, event: Event) -> RunEntry:
     """Entry of a run after one more of its events; the lease is the store's own business."""
@@ -72,7 +127,7 @@ def indexed(entry: RunEntry | None, event: Event) -> RunEntry:
         case RunClaimed():
             changes |= {"epoch": max(entry.epoch, event.epoch), "waiting": False}
         case ApprovalRequested():
-            changes["waiting"] = True
+            changes["waiting"] = entry.ended is None
         case CancelRequested():
             changes |= {"cancel_requested": True, "waiting": False}
         case RunResumed():

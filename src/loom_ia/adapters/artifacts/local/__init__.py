@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -18,6 +19,7 @@ from loom_ia.adapters.files import (
     read_file,
     replace_file,
     reported,
+    sync_folder,
 )
 from loom_ia.adapters.io import Lane
 from loom_ia.adapters.names import encode
@@ -52,6 +54,10 @@ class LocalArtifacts:
         if place is None:
             return None
         return await self._lane.call(partial(_read, self._path(place)))
+
+    async def drop(self, tenant_id: str, session_id: str) -> None:
+        folder = self._folder / encode(tenant_id) / encode(session_id)
+        await self._lane.call(partial(_erase, folder))
 
     def _prepare(self) -> bytes:
         self._folder = self._folder.absolute()  # the working directory may change
@@ -98,6 +104,13 @@ class Settings(BaseModel):
 def _read(path: Path) -> bytes | None:
     with reported(path):
         return read_file(path)
+
+
+def _erase(folder: Path) -> None:
+    with reported(folder):
+        if folder.is_dir():
+            shutil.rmtree(folder)
+            sync_folder(folder.parent)
 
 
 def _nothing() -> None:

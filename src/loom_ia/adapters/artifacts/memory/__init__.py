@@ -32,6 +32,10 @@ class MemoryArtifacts:
         place = place_of(uri)
         return None if place is None else self._kept.get(place)
 
+    async def drop(self, tenant_id: str, session_id: str) -> None:
+        for place in [p for p in self._kept if p[:2] == (tenant_id, session_id)]:
+            del self._kept[place]
+
 
 class Settings(BaseModel):
     """`storage.artifacts` with `backend: memory`."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
 from loom_ia.adapters.files import keyed_digest, make_folder, read_file, replace_file, reported
 from loom_ia.adapters.io import Lane
 from loom_ia.adapters.names import encode
+from loom_ia.adapters.storage.ledger import BLOB_GRACE
 
 _DIGEST = re.compile("[0-9a-f]{32}")
 
@@ -16,8 +20,8 @@ _DIGEST = re.compile("[0-9a-f]{32}")
 class JsonlBlobs:
     """Blobs of every tenant, at `<tenant>/.blobs/<2 characters>/<digest>`."""
 
-    def __init__(self, data: Path, key: bytes, lane: Lane) -> None:
-        self._data, self._key, self._lane = data, key, lane
+    def __init__(self, data: Path, key: bytes, lane: Lane, clock: Callable[[], datetime]) -> None:
+        self._data, self._key, self._lane, self._clock = data, key, lane, clock
 
     def digest(self, tenant_id: str, data: bytes) -> str:
         return keyed_digest(self._key, tenant_id, data)
@@ -33,14 +37,23 @@ class JsonlBlobs:
         return await self._lane.call(partial(_read, self._path(tenant_id, digest)))
 
     def _path(self, tenant_id: str, digest: str) -> Path:
-        return self._data / encode(tenant_id) / ".blobs" / digest[:2] / digest
+        return blob_path(self._data / encode(tenant_id), digest)
 
     def _write(self, path: Path, data: bytes) -> None:
         with reported(path):
-            if path.exists():
-                return
-            make_folder(path.parent, top=self._data)
-            replace_file(path, data, sync=True)
+            now = self._clock().timestamp()
+            try:
+                if now - path.stat().st_mtime > BLOB_GRACE.total_seconds() / 2:
+                    os.utime(path, (now, now))
+            except FileNotFoundError:
+                make_folder(path.parent, top=self._data)
+                replace_file(path, data, sync=True)
+                os.utime(path, (now, now))
+
+
+def blob_path(tenant: Path, digest: str) -> Path:
+    """File of a content; its time tells when it was put last, within half of the grace."""
+    return tenant / ".blobs" / digest[:2] / digest
 
 
 def _read(path: Path) -> bytes | None:

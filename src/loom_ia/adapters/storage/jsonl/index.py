@@ -7,30 +7,47 @@ import os
 import re
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from threading import Lock
-from typing import TypedDict, cast
+from typing import Required, TypedDict
+
+from pydantic_core import from_json
 
 from loom_ia.adapters.files import lock_file, make_folder, replace_file, reported, write_all
 from loom_ia.core.errors import RunExistsError
-from loom_ia.core.events import RunStarted, UndecodableError, decode
+from loom_ia.core.events import UndecodableError, decode
 from loom_ia.core.ports import RunRef
+from loom_ia.core.projections.index import RunEntry, indexed
+from loom_ia.core.state import Status
 
 _HEADER = b'{"loom-index":1}\n'
 _RUN = re.compile(rb'"run_id":("(?:[^"\\]|\\.)*")')
 
 
-class _Line(TypedDict):
-    run_id: str
-    session_id: str
-    root_id: str
-    open: bool
+class _Line(TypedDict, total=False):
+    run_id: Required[str]
+    session_id: Required[str]
+    root_id: Required[str]
+    at: Required[str]
+    agent: str
+    ordinal: int
+    ended: Status
+    updated: str
+    position: int
+    epoch: int
+    cancel: bool
+
+
+class _Erased(TypedDict):
+    erased: str
 
 
 class Index:
-    """Where each run of a tenant is. It may name a run that was never written, never miss one.
+    """Where each run of a tenant is, and how it ended.
 
-    It may also say that an ended run is open, never the contrary.
+    It may name a run that was never written, never miss one; it may say that an ended run is open,
+    never the contrary. Only its open runs are to be looked up in their sessions.
     """
 
     def __init__(self, tenant_id: str, folder: Path, data: Path) -> None:
@@ -39,23 +56,36 @@ class Index:
         self._lock, self._syncing = Lock(), Lock()
         self._dirty = True  # what other processes announced may not be on the disk either
         self._inode = self._size = 0
-        self._runs: dict[str, RunRef] = {}
-        self._sessions: dict[str, None] = {}
+        self._runs: dict[str, RunEntry] = {}
+        self._sessions: dict[str, dict[str, None]] = {}
+        """Runs of each session, in order of their start."""
         self._open: dict[str, None] = {}
+        """Root runs that have not ended."""
 
     def locate(self, run_id: str) -> RunRef | None:
         """Address of a run."""
         with self._lock:
             self._refresh()
-            return self._runs.get(run_id)
+            entry = self._runs.get(run_id)
+            if entry is None:
+                return None
+            return RunRef(entry.tenant_id, entry.session_id, run_id, entry.root_id)
 
-    def sessions(self, *, going: bool) -> list[str]:
-        """Sessions that have a run, in order of their first one; `going`: one that is open."""
+    def going(self) -> list[str]:
+        """Sessions that have an open run."""
         with self._lock:
             self._refresh()
-            if not going:
-                return list(self._sessions)
             return list(dict.fromkeys(self._runs[run_id].session_id for run_id in self._open))
+
+    def roots(self, session_id: str | None = None) -> list[RunEntry]:
+        """Root runs, of one session or of all, in order of their announcements."""
+        with self._lock:
+            self._refresh()
+            if session_id is None:
+                found = iter(self._runs.values())
+            else:
+                found = (self._runs[name] for name in self._sessions.get(session_id, ()))
+            return [entry for entry in found if entry.root_id == entry.run_id]
 
     def names(self, session_id: str) -> bool:
         """True when a run of this session was announced."""
@@ -63,8 +93,8 @@ class Index:
             self._refresh()
             return session_id in self._sessions
 
-    def announce(self, ref: RunRef) -> None:
-        """Take a run id for a run about to be written, or say that it is open again.
+    def announce(self, entry: RunEntry) -> None:
+        """Take a run id for a run about to be written, or say that one is open again.
 
         Raises:
             RunExistsError: a run of another session has it.
@@ -72,18 +102,25 @@ class Index:
         """
         with self._lock, self._exclusive():
             self._refresh(locked=True)
-            known = self._runs.get(ref.run_id)
-            if known is not None and known.session_id != ref.session_id:
-                raise RunExistsError(run_id=ref.run_id)
-            if known is None or (ref.run_id == ref.root_id and ref.run_id not in self._open):
-                self._write(ref, going=True)
+            known = self._runs.get(entry.run_id)
+            if known is not None and known.session_id != entry.session_id:
+                raise RunExistsError(run_id=entry.run_id)
+            if known is None or known.ended is not None:
+                self._write(_line(entry, going=True))
 
-    def close(self, ref: RunRef) -> None:
-        """Say that a root run has ended."""
+    def close(self, entry: RunEntry) -> None:
+        """Say how a root run has ended."""
         with self._lock, self._exclusive():
             self._refresh(locked=True)
-            if ref.run_id in self._open:
-                self._write(ref, going=False)
+            if entry.run_id in self._open:
+                self._write(_line(entry, going=False))
+
+    def erase(self, session_id: str) -> None:
+        """Forget the runs of a session."""
+        with self._lock, self._exclusive():
+            self._refresh(locked=True)
+            if session_id in self._sessions:
+                self._write(_Erased(erased=session_id))
 
     def flush(self) -> None:
         """Put on the disk what was announced."""
@@ -113,8 +150,8 @@ class Index:
         finally:
             os.close(fd)
 
-    def _write(self, ref: RunRef, *, going: bool) -> None:
-        line = _line(ref, going=going)
+    def _write(self, data: _Line | _Erased) -> None:
+        line = _encoded(data)
         fd = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             if os.fstat(fd).st_size > self._size:
@@ -128,8 +165,8 @@ class Index:
         finally:
             os.close(fd)
         self._size += len(line)
-        self._dirty = self._dirty or going
-        self._take(ref, going=going)
+        self._dirty = self._dirty or "ended" not in data
+        self._take(data)
 
     def _refresh(self, *, locked: bool = False) -> None:
         try:
@@ -169,20 +206,41 @@ class Index:
 
     def _parse(self, line: bytes) -> bool:
         try:
-            data = cast("_Line", json.loads(line))
-            ref = RunRef(self._tenant_id, data["session_id"], data["run_id"], data["root_id"])
-            self._take(ref, going=data["open"])
+            self._take(from_json(line))
         except (ValueError, KeyError, TypeError):
             return False
         return True
 
-    def _take(self, ref: RunRef, *, going: bool) -> None:
-        self._runs[ref.run_id] = ref
-        self._sessions[ref.session_id] = None
-        if not going:
-            self._open.pop(ref.run_id, None)
-        elif ref.run_id == ref.root_id:
-            self._open[ref.run_id] = None
+    def _take(self, data: _Line | _Erased) -> None:
+        if "erased" in data:
+            for run_id in self._sessions.pop(data["erased"], ()):
+                self._runs.pop(run_id, None)
+                self._open.pop(run_id, None)
+            return
+        entry = self._entry(data)
+        self._runs[entry.run_id] = entry
+        self._sessions.setdefault(entry.session_id, {})[entry.run_id] = None
+        if entry.ended is not None:
+            self._open.pop(entry.run_id, None)
+        elif entry.run_id == entry.root_id:
+            self._open[entry.run_id] = None
+
+    def _entry(self, line: _Line) -> RunEntry:
+        at = line["at"]
+        return RunEntry(
+            run_id=line["run_id"],
+            root_id=line["root_id"],
+            tenant_id=self._tenant_id,
+            session_id=line["session_id"],
+            agent=line.get("agent", ""),
+            ordinal=line.get("ordinal", 1),
+            started_at=datetime.fromisoformat(at),
+            updated_at=datetime.fromisoformat(line.get("updated", at)),
+            position=line.get("position", 0),
+            epoch=line.get("epoch", 0),
+            ended=line.get("ended"),
+            cancel_requested=line.get("cancel", False),
+        )
 
     def _rebuild(self, *, locked: bool) -> None:
         """Write the index again from the sessions, and from what was read of it."""
@@ -191,20 +249,37 @@ class Index:
             with self._exclusive():
                 self._refresh(locked=True)  # another process may have done it meanwhile
             return
-        for ref in _scanned(self._folder, self._tenant_id):
-            self._take(ref, going=True)
-        lines = [_line(ref, going=True) for ref in self._runs.values()]
+        for entry in _scanned(self._folder):
+            self._take(_line(entry, going=True))
+        lines = [_encoded(_line(entry, going=True)) for entry in self._runs.values()]
         replace_file(self._path, _HEADER + b"".join(lines), sync=True)
         stat = self._path.stat()
         self._inode, self._size = stat.st_ino, stat.st_size
 
 
-def _line(ref: RunRef, *, going: bool) -> bytes:
-    line = _Line(run_id=ref.run_id, session_id=ref.session_id, root_id=ref.root_id, open=going)
-    return json.dumps(line, separators=(",", ":")).encode() + b"\n"
+def _line(entry: RunEntry, *, going: bool) -> _Line:
+    line = _Line(
+        run_id=entry.run_id,
+        session_id=entry.session_id,
+        root_id=entry.root_id,
+        at=entry.started_at.isoformat(),
+        agent=entry.agent,
+        ordinal=entry.ordinal,
+    )
+    if not going and entry.ended is not None:
+        line["ended"] = entry.ended
+        line["updated"] = entry.updated_at.isoformat()
+        line["position"] = entry.position
+        line["epoch"] = entry.epoch
+        line["cancel"] = entry.cancel_requested
+    return line
 
 
-def _scanned(folder: Path, tenant_id: str) -> Iterator[RunRef]:
+def _encoded(data: _Line | _Erased) -> bytes:
+    return json.dumps(data, separators=(",", ":")).encode() + b"\n"
+
+
+def _scanned(folder: Path) -> Iterator[RunEntry]:
     """Runs of every session file, oldest session first."""
     paths = [p for p in folder.glob("*.jsonl") if not p.name.startswith(".")]
     for path in sorted(paths, key=lambda p: p.stat().st_mtime_ns):
@@ -214,17 +289,9 @@ def _scanned(folder: Path, tenant_id: str) -> Iterator[RunRef]:
                 found = _RUN.search(line)
                 if found is None or found.group(1) in seen:
                     continue
-                ref = _announced(line, tenant_id)
-                if ref is not None:
-                    seen.add(found.group(1))
-                    yield ref
-
-
-def _announced(line: bytes, tenant_id: str) -> RunRef | None:
-    try:
-        event = decode(line)
-    except UndecodableError:
-        return None
-    payload = event.payload
-    root_id = payload.root_id if isinstance(payload, RunStarted) else ""
-    return RunRef(tenant_id, event.session_id, event.run_id, root_id or event.run_id)
+                try:
+                    event = decode(line)
+                except UndecodableError:
+                    continue
+                seen.add(found.group(1))
+                yield indexed(None, event)

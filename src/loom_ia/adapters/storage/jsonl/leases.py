@@ -148,6 +148,8 @@ class LeaseFiles:
         path = Path(self._path(track.entry.run_id))
         record = _parsed(read_file(path))
         track.lease = None
+        if record is not None and record.epoch > track.epoch:
+            track.entry = track.entry.evolve(epoch=record.epoch)
         if record is None or record.epoch <= written:
             path.unlink(missing_ok=True)
         elif record.until is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -14,15 +15,18 @@ from threading import Lock
 from loom_ia.adapters.files import make_folder, reported
 from loom_ia.adapters.io import BlockedError, Synced
 from loom_ia.adapters.names import encode
+from loom_ia.adapters.storage.jsonl.graves import Graves, erase_file, tombstone
 from loom_ia.adapters.storage.jsonl.index import Index
 from loom_ia.adapters.storage.jsonl.leases import LeaseFiles, Process
 from loom_ia.adapters.storage.jsonl.log import Log, MovedError, logger
 from loom_ia.adapters.storage.jsonl.repair import repaired
+from loom_ia.adapters.storage.ledger import erased
 from loom_ia.adapters.system import SystemIds
-from loom_ia.core.errors import RunNotFoundError, StoreUnavailableError
+from loom_ia.core.errors import LoomError, RunNotFoundError, StoreUnavailableError
 from loom_ia.core.events import Event, RunResumed, TailHealed, UndecodableError, decode, status_of
 from loom_ia.core.ports import Append, Draft, Lease, Page, RunRef
-from loom_ia.core.projections.index import RunEntry
+from loom_ia.core.projections.index import RunEntry, indexed
+from loom_ia.core.text import Text
 
 LOGS = 4096
 """Sessions that a shelf remembers; those with a closed file and no run going on go first."""
@@ -44,6 +48,11 @@ class Tenant:
     folder: Path
     index: Index
     leases: LeaseFiles
+    graves: Graves
+
+    def path(self, session_id: str) -> Path:
+        """File of a session."""
+        return self.folder / f"{encode(session_id)}.jsonl"
 
 
 @dataclass(slots=True, eq=False)
@@ -63,7 +72,8 @@ class Tenants:
             if found is None:
                 folder = self.data / encode(tenant_id)
                 index = Index(tenant_id, folder, self.data)
-                found = Tenant(folder, index, LeaseFiles(folder, self.data, self.here))
+                leases = LeaseFiles(folder, self.data, self.here)
+                found = Tenant(folder, index, leases, Graves(folder, self.data))
                 self._known[tenant_id] = found
             return found
 
@@ -91,7 +101,8 @@ class Shelf:
         """A session under its lock, None when there is none.
 
         Raises:
-            StoreUnavailableError: it cannot be opened, or it is to `change` and was erased.
+            StoreUnavailableError: it cannot be opened.
+            SessionErasedError: it is to `change` and was erased.
 
         """
         key = (tenant_id, session_id)
@@ -113,13 +124,19 @@ class Shelf:
                     self._forget(key)
                     log = None
                     if change:
-                        reason = "the session was erased"
-                        raise StoreUnavailableError(path=str(path), reason=reason) from None
+                        raise self._erased(tenant_id, session_id, path) from None
         yield None
 
+    def _erased(self, tenant_id: str, session_id: str, path: Path) -> StoreUnavailableError:
+        """What is raised for a session whose file is gone."""
+        grave = self._tenants.get(tenant_id).graves.find(session_id)
+        if grave is not None:
+            return erased(tombstone(grave, pending=False))
+        reason = Text("the session was erased; choose another id")
+        return StoreUnavailableError(path=str(path), reason=reason)
+
     def _unread(self, tenant_id: str, session_id: str) -> Log:
-        folder = self._tenants.get(tenant_id).folder
-        return Log(folder / f"{encode(session_id)}.jsonl", session_id)
+        return Log(self._tenants.get(tenant_id).path(session_id), session_id)
 
     def _found(self, key: tuple[str, str], log: Log, *, create: bool) -> Log | None:
         """The log with its file open, None when there is no file and none is to be made."""
@@ -132,18 +149,18 @@ class Shelf:
             self._forget(key)
             if not create:
                 return None
-            self._create(log, self._tenants.get(key[0]))
+            self._create(log, *key)
         self._keep(key, log)
         return log
 
-    def _create(self, log: Log, tenant: Tenant) -> None:
+    def _create(self, log: Log, tenant_id: str, session_id: str) -> None:
+        tenant = self._tenants.get(tenant_id)
         make_folder(tenant.folder, top=self._tenants.data)
-        known = tenant.index.names(log.session_id)
+        known = tenant.index.names(session_id) or tenant.graves.find(session_id) is not None
         try:
             log.open(create=not known)
         except FileNotFoundError:
-            reason = "the session was erased; choose another id"
-            raise StoreUnavailableError(path=str(log.path), reason=reason) from None
+            raise self._erased(tenant_id, session_id, log.path) from None
 
     def _keep(self, key: tuple[str, str], log: Log) -> None:
         self._logs[key] = self._open[key] = log
@@ -171,7 +188,7 @@ class Shelf:
         create = kind == "start"
         with self._session(ref.tenant_id, ref.session_id, create=create, change=True) as log:
             if log is None:
-                raise RunNotFoundError(run_id=ref.run_id)
+                raise self._missing(ref)
             log.heal()
             ledger = log.ledger
             now = ledger.now(self._tenants.clock())
@@ -179,9 +196,9 @@ class Shelf:
             ledger.judge(write, now)
             events = self._stamped(log, write, now)
             if kind == "start":
-                tenant.index.announce(ref)
+                tenant.index.announce(indexed(None, events[0]))
                 log.announced += 1
-            elif any(isinstance(event.payload, RunResumed) for event in events):
+            else:
                 self._reopen(tenant, log, ref, events)
             log.write(events)
             self._close_ended(tenant, log, ref, written=events[-1].epoch if events else 0)
@@ -189,6 +206,13 @@ class Shelf:
             if not write.sync:
                 return page
             return Synced(page, log, log.sync(tenant.index))
+
+    def _missing(self, ref: RunRef) -> LoomError:
+        """What is raised to who writes in a session that has no file."""
+        grave = self._tenants.get(ref.tenant_id).graves.find(ref.session_id)
+        if grave is None:
+            return RunNotFoundError(run_id=ref.run_id)
+        return erased(tombstone(grave, pending=False))
 
     def _refresh_leases(self, leases: LeaseFiles, log: Log, write: Append, now: datetime) -> None:
         tracks, ref = log.ledger.tracks, write.ref
@@ -216,13 +240,17 @@ class Shelf:
         return events
 
     def _reopen(self, tenant: Tenant, log: Log, ref: RunRef, events: Sequence[Event]) -> None:
-        """Before a run that has ended, or ends in the same write, goes on."""
+        """Before anything is written behind the end of a run, or ends it in the same write."""
         root = log.ledger.tracks[ref.run_id]
         if root.entry.root_id != ref.run_id:
             return
-        if root.entry.ended is not None or any(status_of(event.payload) for event in events):
+        resumed = any(isinstance(event.payload, RunResumed) for event in events)
+        if root.entry.ended is None and not (resumed and any(status_of(e.payload) for e in events)):
+            return
+        if resumed:
             tenant.leases.end(root, written=0)
-            tenant.index.announce(replace(ref, run_id=ref.root_id))
+        tenant.index.announce(root.entry)
+        root.listed = True
 
     def _close_ended(self, tenant: Tenant, log: Log, ref: RunRef, *, written: int) -> None:
         """Once a run has ended; what is not done here is done by whoever finds it open."""
@@ -232,7 +260,7 @@ class Shelf:
         root.listed = False
         try:
             tenant.leases.end(root, written=written)
-            tenant.index.close(replace(ref, run_id=ref.root_id))
+            tenant.index.close(root.entry)
         except (OSError, BlockedError) as error:  # the events are written: nothing is done again
             why = error.refusal if isinstance(error, BlockedError) else error
             logger.warning("run %s ended; its index is late: %s", ref.root_id, why)
@@ -245,20 +273,23 @@ class Shelf:
             now = log.ledger.now(self._tenants.clock())
             return Page(log.read(ref.run_id, after), now)
 
-    def session(self, tenant_id: str, session_id: str, after: int) -> Page:
+    def session(self, tenant_id: str, session_id: str, after: int, limit: int | None) -> Page:
         """Events of a session (see `Journal.session`)."""
         events: list[Event] = []
         with self._session(tenant_id, session_id) as log:
             if log is None:
                 return Page((), self._tenants.clock())
-            indexes = [n for n, seq in enumerate(log.seqs) if seq > after]
-            for index, line in log.lines(indexes):
-                try:
-                    events.append(decode(line))
-                except UndecodableError:
-                    if line:
-                        logger.warning("%s", log.damage(index))
-            return Page(events, log.ledger.now(self._tenants.clock()))
+            first, step = bisect_right(log.seqs, after), limit or len(log.seqs)
+            while first < len(log.seqs) and (limit is None or len(events) < limit):
+                lines = range(first, min(first + step, len(log.seqs)))
+                for index, line in log.lines(lines):
+                    try:
+                        events.append(decode(line))
+                    except UndecodableError:
+                        if line:
+                            logger.warning("%s", log.damage(index))
+                first += step
+            return Page(events[:limit], log.ledger.now(self._tenants.clock()))
 
     def repair(self, tenant_id: str, session_id: str) -> Sequence[int]:
         """Set damaged lines aside (see `Journal.repair`)."""
@@ -310,7 +341,7 @@ class Shelf:
     def _leased(self, ref: RunRef) -> Generator[tuple[Log, datetime]]:
         with self._session(ref.tenant_id, ref.session_id, change=True) as log:
             if log is None:
-                raise RunNotFoundError(run_id=ref.run_id)
+                raise self._missing(ref)
             yield log, log.ledger.now(self._tenants.clock())
 
     def entries(self, tenant_id: str, session_id: str, *, due: bool) -> list[RunEntry]:
@@ -320,15 +351,30 @@ class Shelf:
             if log is None:
                 return []
             now = log.ledger.now(self._tenants.clock())
-            going = log.ledger.open if due else log.ledger.tracks
-            for track in going.values():
+            for track in log.ledger.open.values():
                 tenant.leases.refresh(track, now, living=True)
+            for track in log.ledger.tracks.values():
+                if track.listed and track.ended is not None:
+                    ref = RunRef(tenant_id, session_id, track.root_id, track.root_id)
+                    self._close_ended(tenant, log, ref, written=0)
             if not due:
                 return list(log.ledger.roots())
-            for entry in log.ledger.roots():
-                ref = RunRef(tenant_id, session_id, entry.run_id, entry.run_id)
-                self._close_ended(tenant, log, ref, written=0)
             return [t.entry for t in log.ledger.open.values() if t.entry.due(now)]
+
+    def bury(self, tenant_id: str, session_id: str, by: str) -> None:
+        """Erase the file of a session and its runs from the index (see `Journal.delete`)."""
+        tenant = self._tenants.get(tenant_id)
+        with self._session(tenant_id, session_id) as log:
+            if log is None:
+                return
+            now = log.ledger.now(self._tenants.clock())
+            for track in log.ledger.open.values():
+                tenant.leases.refresh(track, now, living=True)
+            log.ledger.refuse_held(session_id, now)
+            tenant.graves.dig(log, now, by)
+            tenant.index.erase(session_id)
+            erase_file(log)
+        self._forget((tenant_id, session_id))
 
     def confirm(self, ref: RunRef) -> RunRef | None:
         """The address that the index gives, if the run was written."""

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from loom_ia.adapters.files import folder_key, make_folder, reported
 from loom_ia.adapters.io import Lane
 from loom_ia.adapters.storage.jsonl.blobs import JsonlBlobs
 from loom_ia.adapters.storage.jsonl.leases import this_process
 from loom_ia.adapters.storage.jsonl.log import logger
-from loom_ia.adapters.storage.jsonl.shelf import Shelf, Tenants
+from loom_ia.adapters.storage.jsonl.search import Search, grouped, listed, places
+from loom_ia.adapters.storage.jsonl.shelf import Shelf, Tenant, Tenants
 from loom_ia.core.errors import StoreUnavailableError
-from loom_ia.core.ports import Append, Lease, Page, RunRef
-from loom_ia.core.projections.index import RunEntry
+from loom_ia.core.events import Event
+from loom_ia.core.ports import (
+    Append,
+    EventFilter,
+    Lease,
+    Listed,
+    Page,
+    Paging,
+    RunFilter,
+    RunRef,
+)
+from loom_ia.core.ports.journal import ALL_RUNS, FIRST
+from loom_ia.core.ports.listing import page, place, run_key, session_key
+from loom_ia.core.projections.index import RunEntry, SessionEntry, Tombstone, summed
+
+T = TypeVar("T")
 
 SYNCERS = 4
 """Threads that wait for the disk."""
@@ -35,6 +52,15 @@ class _Desk:
         self.side = Lane("loom-jsonl-side")
         """For contents, and for what reads whole folders."""
 
+    async def read(self, tenant: Tenant, job: Callable[[], T]) -> T:
+        """Result of a job on the folder of a tenant, that no append waits for."""
+
+        def run() -> T:
+            with reported(tenant.folder):
+                return job()
+
+        return await self.side.call(run)
+
 
 class JsonlJournal:
     """Events of sessions, one file for each."""
@@ -52,13 +78,34 @@ class JsonlJournal:
         desk = self._desk
         return await desk.lane.call(partial(desk.shelf.read, ref, after))
 
-    async def session(self, tenant_id: str, session_id: str, *, after: int = 0) -> Page:
+    async def session(
+        self, tenant_id: str, session_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Page:
+        job = partial(self._desk.shelf.session, tenant_id, session_id, after, limit)
+        return await self._desk.lane.call(job)
+
+    async def query(self, tenant_id: str, which: EventFilter, paging: Paging) -> Listed[Event]:
         desk = self._desk
-        return await desk.lane.call(partial(desk.shelf.session, tenant_id, session_id, after))
+        tenant = desk.tenants.get(tenant_id)
+        search = Search(tenant, which, paging)
+        for where in await desk.read(tenant, partial(places, tenant, which)):
+            if not search.wants(where):
+                break
+            await desk.read(tenant, partial(search.look, where))
+        return search.page(desk.tenants.clock())
 
     async def repair(self, tenant_id: str, session_id: str) -> Sequence[int]:
         desk = self._desk
         return await desk.lane.call(partial(desk.shelf.repair, tenant_id, session_id))
+
+    async def delete(
+        self, tenant_id: str, session_id: str, *, by: str, complete: bool = False
+    ) -> Tombstone | None:
+        desk = self._desk
+        await desk.lane.call(partial(desk.shelf.bury, tenant_id, session_id, by))
+        tenant, now = desk.tenants.get(tenant_id), desk.tenants.clock()
+        clear = partial(tenant.graves.clear, session_id, now, complete=complete)
+        return await desk.read(tenant, clear)
 
 
 class JsonlIndex:
@@ -68,50 +115,79 @@ class JsonlIndex:
         self._desk = desk
 
     async def locate(self, tenant_id: str, run_id: str) -> RunRef | None:
-        found = await self._desk.side.call(partial(self._locate, tenant_id, run_id))
+        desk = self._desk
+        tenant = desk.tenants.get(tenant_id)
+        found = await desk.read(tenant, partial(tenant.index.locate, run_id))
         if found is None:
             return None
-        desk = self._desk
         return await desk.lane.call(partial(desk.shelf.confirm, found))
 
-    async def runs(self, tenant_id: str, session_id: str | None = None) -> Sequence[RunEntry]:
-        if session_id is not None:
-            desk = self._desk
-            return await desk.lane.call(
-                partial(desk.shelf.entries, tenant_id, session_id, due=False)
-            )
-        return await self._entries(
-            tenant_id, await self._sessions(tenant_id, going=False), due=False
-        )
+    async def runs(
+        self, tenant_id: str, which: RunFilter = ALL_RUNS, paging: Paging = FIRST
+    ) -> Listed[RunEntry]:
+        start, desk = place(paging.after), self._desk
+        tenant = desk.tenants.get(tenant_id)
+        roots = await desk.read(tenant, partial(listed, tenant, which.session_id))
+        live: dict[str, Mapping[str, RunEntry]] = {}
+        found: list[RunEntry] = []
+        for entry in sorted(roots, key=run_key, reverse=True):
+            if len(found) > paging.limit or (start is not None and run_key(entry) >= start):
+                continue
+            known: RunEntry | None = entry
+            if entry.ended is None:
+                session_id = entry.session_id
+                if session_id not in live:
+                    live[session_id] = await self._live(tenant_id, session_id, roots)
+                known = live[session_id].get(entry.run_id)
+            if known is not None and which.takes(known):
+                found.append(known.evolve(started_at=entry.started_at))
+        return page(found, run_key, paging, desk.tenants.clock())
+
+    async def sessions(
+        self, tenant_id: str, session_id: str | None = None, paging: Paging = FIRST
+    ) -> Listed[SessionEntry]:
+        start, desk = place(paging.after), self._desk
+        tenant = desk.tenants.get(tenant_id)
+        roots = await desk.read(tenant, partial(listed, tenant, session_id))
+        found: list[SessionEntry] = []
+        for entry in sorted(grouped(roots), key=session_key, reverse=True):
+            if len(found) > paging.limit or (start is not None and session_key(entry) >= start):
+                continue
+            known: SessionEntry | None = entry
+            if entry.open:
+                known = summed((await self._live(tenant_id, entry.session_id, roots)).values())
+            if known is not None:
+                found.append(replace(known, started_at=entry.started_at))
+        return page(found, session_key, paging, desk.tenants.clock())
 
     async def due(self, tenant_id: str) -> Sequence[RunEntry]:
-        return await self._entries(tenant_id, await self._sessions(tenant_id, going=True), due=True)
-
-    def _locate(self, tenant_id: str, run_id: str) -> RunRef | None:
-        tenant = self._desk.tenants.get(tenant_id)
-        with reported(tenant.folder):
-            return tenant.index.locate(run_id)
-
-    async def _sessions(self, tenant_id: str, *, going: bool) -> list[str]:
-        return await self._desk.side.call(partial(self._listed, tenant_id, going=going))
-
-    def _listed(self, tenant_id: str, *, going: bool) -> list[str]:
-        tenant = self._desk.tenants.get(tenant_id)
-        with reported(tenant.folder):
-            return tenant.index.sessions(going=going)
-
-    async def _entries(
-        self, tenant_id: str, sessions: Iterable[str], *, due: bool
-    ) -> list[RunEntry]:
         desk = self._desk
+        tenant = desk.tenants.get(tenant_id)
         entries: list[RunEntry] = []
-        for session_id in sessions:
-            job = partial(desk.shelf.entries, tenant_id, session_id, due=due)
+        for session_id in await desk.read(tenant, tenant.index.going):
+            job = partial(desk.shelf.entries, tenant_id, session_id, due=True)
             try:
                 entries += await desk.lane.call(job)  # one at a time: appends go between them
             except StoreUnavailableError as error:
                 logger.error("session %s is left out: %s", session_id, error)
-        return sorted(entries, key=lambda entry: entry.started_at)
+        return sorted(entries, key=run_key)
+
+    async def erased(self, tenant_id: str, session_id: str | None = None) -> Sequence[Tombstone]:
+        tenant = self._desk.tenants.get(tenant_id)
+        return await self._desk.read(tenant, partial(tenant.graves.tombstones, session_id))
+
+    async def _live(
+        self, tenant_id: str, session_id: str, known: Iterable[RunEntry]
+    ) -> Mapping[str, RunEntry]:
+        """Root runs of a session that has open ones; those the index knows if it cannot be read."""
+        desk = self._desk
+        job = partial(desk.shelf.entries, tenant_id, session_id, due=False)
+        try:
+            entries = await desk.lane.call(job)
+        except StoreUnavailableError as error:
+            logger.error("session %s is listed as its index knows it: %s", session_id, error)
+            entries = [entry for entry in known if entry.session_id == session_id]
+        return {entry.run_id: entry for entry in entries}
 
 
 class JsonlLeases:
@@ -156,7 +232,7 @@ class JsonlStore:
         self.journal = JsonlJournal(desk)
         self.index = JsonlIndex(desk)
         self.leases = JsonlLeases(desk)
-        self.blobs = JsonlBlobs(self._data, key, desk.side)
+        self.blobs = JsonlBlobs(self._data, key, desk.side, self._clock)
 
     def _prepare(self) -> tuple[bytes, _Desk]:
         self._data = self._data.absolute()  # the working directory may change

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 
 from loom_ia.adapters.files import KEY_BYTES, keyed_digest
-from loom_ia.adapters.storage.ledger import Ledger
+from loom_ia.adapters.storage.ledger import BLOB_GRACE, Ledger, erased
 from loom_ia.core.errors import RunExistsError
 from loom_ia.core.events import Event
-from loom_ia.core.ports import Append, Lease, Page, RunRef
-from loom_ia.core.projections.index import RunEntry
+from loom_ia.core.ports import (
+    Append,
+    EventFilter,
+    Lease,
+    Listed,
+    Page,
+    Paging,
+    RunFilter,
+    RunRef,
+)
+from loom_ia.core.ports.journal import ALL_RUNS, FIRST
+from loom_ia.core.ports.listing import event_key, newest, oldest, run_key, session_key
+from loom_ia.core.projections.index import RunEntry, SessionEntry, Tombstone, summed
 
 Clock = Callable[[], datetime]
 
@@ -31,6 +42,20 @@ class _Tenant:
     sessions: dict[str, _Session] = field(default_factory=dict[str, _Session])
     runs: dict[str, _Session] = field(default_factory=dict[str, _Session])
     """Session of each run."""
+    tombs: dict[str, Tombstone] = field(default_factory=dict[str, Tombstone])
+    left: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    """Blobs of erased sessions, too young to go with them."""
+
+    def entries(self) -> Iterator[RunEntry]:
+        """Root runs of every session."""
+        for session in self.sessions.values():
+            yield from session.ledger.roots()
+
+    def named(self) -> Iterator[str]:
+        """Blobs that a session names."""
+        for session in self.sessions.values():
+            for event in session.events:
+                yield from event.payload.blobs
 
 
 class _Shelves:
@@ -39,6 +64,8 @@ class _Shelves:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.tenants: dict[str, _Tenant] = {}
+        self.blobs: dict[tuple[str, str], tuple[bytes, datetime]] = {}
+        """Contents, and when each was put last."""
         self.nothing = _Session("", "")
 
     def tenant(self, tenant_id: str) -> _Tenant:
@@ -64,6 +91,8 @@ class MemoryJournal:
         session = tenant.sessions.get(ref.session_id) or _Session(ref.tenant_id, ref.session_id)
         ledger = session.ledger
         now = ledger.now(shelves.clock())
+        if (tomb := tenant.tombs.get(ref.session_id)) is not None:
+            raise erased(tomb)
         start = write.fence.kind == "start"
         if start and tenant.runs.get(ref.run_id, session) is not session:
             raise RunExistsError(run_id=ref.run_id)
@@ -84,12 +113,57 @@ class MemoryJournal:
         events = session.runs.get(ref.run_id, [])
         return Page(events[after:], session.ledger.now(self._shelves.clock()))
 
-    async def session(self, tenant_id: str, session_id: str, *, after: int = 0) -> Page:
+    async def session(
+        self, tenant_id: str, session_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Page:
         session = self._shelves.session(tenant_id, session_id)
-        return Page(session.events[after:], session.ledger.now(self._shelves.clock()))
+        end = None if limit is None else after + limit
+        return Page(session.events[after:end], session.ledger.now(self._shelves.clock()))
+
+    async def query(self, tenant_id: str, which: EventFilter, paging: Paging) -> Listed[Event]:
+        shelves = self._shelves
+        sessions = shelves.tenant(tenant_id).sessions.values()
+        found = [event for s in sessions for event in s.events if which.takes(event)]
+        return oldest(found, event_key, paging, shelves.clock())
 
     async def repair(self, tenant_id: str, session_id: str) -> Sequence[int]:  # noqa: ARG002
-        return ()
+        return ()  # nothing is ever damaged here
+
+    async def delete(
+        self, tenant_id: str, session_id: str, *, by: str, complete: bool = False
+    ) -> Tombstone | None:
+        shelves = self._shelves
+        tenant, now = shelves.tenant(tenant_id), shelves.clock()
+        session = tenant.sessions.get(session_id)
+        if session is not None:
+            now = session.ledger.now(now)
+            session.ledger.refuse_held(session_id, now)
+            tenant.tombs[session_id] = Tombstone(session_id=session_id, at=now, by=by)
+            tenant.left[session_id] = {d for e in session.events for d in e.payload.blobs}
+            del tenant.sessions[session_id]
+            for run_id in session.runs:
+                del tenant.runs[run_id]
+        tomb = tenant.tombs.get(session_id)
+        if tomb is None or not tomb.pending:
+            return tomb
+        left = self._dropped(tenant_id, tenant, tenant.left[session_id], now)
+        tenant.left[session_id] = left
+        tenant.tombs[session_id] = tomb = replace(tomb, pending=bool(left) or not complete)
+        return tomb
+
+    def _dropped(
+        self, tenant_id: str, tenant: _Tenant, digests: set[str], now: datetime
+    ) -> set[str]:
+        """Drop the blobs that nobody names; those that are too young are left."""
+        left: set[str] = set()
+        blobs = self._shelves.blobs
+        for digest in digests.difference(tenant.named()):
+            _, at = blobs.get((tenant_id, digest), (b"", datetime.min.replace(tzinfo=UTC)))
+            if now - at < BLOB_GRACE:
+                left.add(digest)
+            else:
+                blobs.pop((tenant_id, digest), None)
+        return left
 
 
 class MemoryIndex:
@@ -105,12 +179,28 @@ class MemoryIndex:
             return None
         return RunRef(tenant_id, entry.session_id, run_id, entry.root_id)
 
-    async def runs(self, tenant_id: str, session_id: str | None = None) -> Sequence[RunEntry]:
-        tenant = self._shelves.tenant(tenant_id)
-        if session_id is not None:
-            return list(self._shelves.session(tenant_id, session_id).ledger.roots())
-        entries = [e for s in tenant.sessions.values() for e in s.ledger.roots()]
-        return sorted(entries, key=lambda entry: entry.started_at)
+    async def runs(
+        self, tenant_id: str, which: RunFilter = ALL_RUNS, paging: Paging = FIRST
+    ) -> Listed[RunEntry]:
+        found = [e for e in self._shelves.tenant(tenant_id).entries() if which.takes(e)]
+        return newest(found, run_key, paging, self._shelves.clock())
+
+    async def sessions(
+        self, tenant_id: str, session_id: str | None = None, paging: Paging = FIRST
+    ) -> Listed[SessionEntry]:
+        found = [
+            entry
+            for session in self._shelves.tenant(tenant_id).sessions.values()
+            if session_id in {None, session.session_id}
+            and (entry := summed(session.ledger.roots())) is not None
+        ]
+        return newest(found, session_key, paging, self._shelves.clock())
+
+    async def erased(self, tenant_id: str, session_id: str | None = None) -> Sequence[Tombstone]:
+        tombs = self._shelves.tenant(tenant_id).tombs.values()
+        if session_id is None:
+            return [tomb for tomb in tombs if tomb.pending]
+        return [tomb for tomb in tombs if tomb.session_id == session_id]
 
     async def due(self, tenant_id: str) -> Sequence[RunEntry]:
         instant = self._shelves.clock()
@@ -155,6 +245,8 @@ class MemoryLeases:
         return True
 
     def _at(self, ref: RunRef) -> tuple[Ledger, datetime]:
+        if (tomb := self._shelves.tenant(ref.tenant_id).tombs.get(ref.session_id)) is not None:
+            raise erased(tomb)
         ledger = self._shelves.session(ref.tenant_id, ref.session_id).ledger
         return ledger, ledger.now(self._shelves.clock())
 
@@ -162,20 +254,21 @@ class MemoryLeases:
 class MemoryBlobs:
     """Contents by tenant and digest."""
 
-    def __init__(self) -> None:
+    def __init__(self, shelves: _Shelves) -> None:
         self._key = secrets.token_bytes(KEY_BYTES)
-        self._kept: dict[tuple[str, str], bytes] = {}
+        self._shelves = shelves
 
     def digest(self, tenant_id: str, data: bytes) -> str:
         return keyed_digest(self._key, tenant_id, data)
 
     async def put(self, tenant_id: str, data: bytes) -> str:
         digest = self.digest(tenant_id, data)
-        self._kept[tenant_id, digest] = data
+        self._shelves.blobs[tenant_id, digest] = data, self._shelves.clock()
         return digest
 
     async def get(self, tenant_id: str, digest: str) -> bytes | None:
-        return self._kept.get((tenant_id, digest))
+        data, _ = self._shelves.blobs.get((tenant_id, digest), (None, None))
+        return data
 
 
 class MemoryStore:
@@ -186,4 +279,4 @@ class MemoryStore:
         self.journal = MemoryJournal(shelves)
         self.index = MemoryIndex(shelves)
         self.leases = MemoryLeases(shelves)
-        self.blobs = MemoryBlobs()
+        self.blobs = MemoryBlobs(shelves)
