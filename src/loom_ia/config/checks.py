@@ -127,6 +127,7 @@ class Installed:
     sdks: frozenset[str]
     journals: frozenset[str]
     artifacts: frozenset[str]
+    buses: frozenset[str]
 
 
 def check_installed(loaded: Loaded, installed: Installed) -> list[Issue]:
@@ -143,6 +144,9 @@ def check_installed(loaded: Loaded, installed: Installed) -> list[Issue]:
     if storage.artifacts is not None and storage.artifacts.backend not in installed.artifacts:
         text = unknown(Text("file store"), storage.artifacts.backend, installed.artifacts)
         found.append(loaded.issue(("storage", "artifacts", "backend"), text))
+    if storage.bus.backend not in installed.buses:
+        text = unknown(Text("bus"), storage.bus.backend, installed.buses)
+        found.append(loaded.issue(("storage", "bus", "backend"), text))
     return found
 
 

@@ -40,6 +40,8 @@ class StorageSection(BaseModel):
     """The journal."""
     artifacts: StorageBackend | None = None
     """Files; without it they follow the journal."""
+    bus: StorageBackend = StorageBackend.model_construct(backend="memory")
+    """What wakes followers; they look by themselves every half second all the same."""
 
 
 class AttachmentsSection(BaseModel):

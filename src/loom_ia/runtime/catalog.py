@@ -15,7 +15,7 @@ from pkgutil import iter_modules
 from pydantic import BaseModel
 
 from loom_ia.core.errors import Kind, LoomError
-from loom_ia.core.ports import Artifacts, Clock, Ids, Model, Store
+from loom_ia.core.ports import Artifacts, Bus, Clock, Ids, Model, Store
 
 
 class UnknownAdapterError(LoomError):
@@ -37,6 +37,14 @@ class ArtifactsSettings(BaseModel):
     """Settings of an artifact backend."""
 
     def open(self, env: object) -> AbstractAsyncContextManager[Artifacts]:
+        """Open what is described."""
+        raise NotImplementedError
+
+
+class BusSettings(BaseModel):
+    """Settings of a bus."""
+
+    def open(self, env: object) -> AbstractAsyncContextManager[Bus]:
         """Open what is described."""
         raise NotImplementedError
 
@@ -79,6 +87,11 @@ def store_settings(name: str) -> type[StoreSettings]:
 def artifacts_settings(name: str) -> type[ArtifactsSettings]:
     """Settings class of an artifact backend."""
     return _settings("artifacts", name)  # pyright: ignore[reportReturnType] reason: found by name
+
+
+def bus_settings(name: str) -> type[BusSettings]:
+    """Settings class of a bus."""
+    return _settings("bus", name)  # pyright: ignore[reportReturnType] reason: found by name
 
 
 def model_settings(name: str) -> type[ModelSettings]:

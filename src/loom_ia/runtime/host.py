@@ -10,11 +10,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from loom_ia.agents.compile import Compiled
-from loom_ia.core.ports import Artifacts, Model, RunRef, Store
+from loom_ia.core.ports import Artifacts, Bus, Model, RunRef, Store
 from loom_ia.engine.world import Ports, World
 from loom_ia.runtime.desk import Desk
 from loom_ia.runtime.drives import Drives
 from loom_ia.runtime.errors import UnknownAgentError, UnknownTenantError
+from loom_ia.runtime.following import Followed
 from loom_ia.runtime.mounting import compiled, prepare, tool_warnings
 from loom_ia.runtime.reader import Reader
 from loom_ia.runtime.runs import Runs
@@ -35,6 +36,7 @@ class Host:
     ports: Ports
     store: Store
     artifacts: Artifacts
+    bus: Bus
     drives: Drives
     compiled: Mapping[str, Compiled]
     warnings: tuple[Issue, ...] = ()
@@ -105,11 +107,12 @@ async def open_host(loaded: Loaded, given: Mapping[str, object], stack: AsyncExi
     environment = mounting.environment
     store = await stack.enter_async_context(mounting.store.open(environment))
     artifacts = await stack.enter_async_context(mounting.artifacts.open(environment))
+    bus = await stack.enter_async_context(mounting.bus.open(environment))
     models: dict[str, Model] = dict(mounting.given)
     for name, settings in mounting.models.items():
         models[name] = await stack.enter_async_context(settings.open(environment))
     ports = Ports(
-        store.journal,
+        Followed(store.journal, bus),
         store.leases,
         store.blobs,
         mounting.clock,
@@ -121,4 +124,4 @@ async def open_host(loaded: Loaded, given: Mapping[str, object], stack: AsyncExi
     warnings = tool_warnings(loaded, agents, durable=store.journal.durable)
     drives = Drives(ports)
     stack.push_async_callback(drives.close)
-    return Host(loaded, ports, store, artifacts, drives, agents, warnings)
+    return Host(loaded, ports, store, artifacts, bus, drives, agents, warnings)

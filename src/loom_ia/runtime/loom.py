@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from importlib import import_module
 from pathlib import Path
@@ -132,6 +132,19 @@ class Loom:
     ) -> Sequence[Event]:
         """Events of a run behind a position."""
         return await self._desk.events(tenant, run_id, after)
+
+    def follow(
+        self,
+        run_id: str | None = None,
+        *,
+        session: str | None = None,
+        tenant: str = "default",
+        after: int = 0,
+    ) -> AsyncGenerator[Event]:
+        """The events of a run behind a position, as they come, whoever drives it, until it ends: a
+        pause is waited for. Those of a session, until the caller stops. Each one once, in order.
+        """
+        return self._open.reader.follow(tenant, run_id, session, after)
 
     async def trace(self, run_id: str, *, tenant: str = "default") -> TraceRun:
         """The tree of a run: steps, calls of models and tools, durations, statuses, costs."""

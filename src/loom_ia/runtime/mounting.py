@@ -19,7 +19,7 @@ from loom_ia.core.ports import Artifacts, Clock, Ids, Model
 from loom_ia.core.text import Text
 from loom_ia.engine.world import Ports
 from loom_ia.runtime import catalog
-from loom_ia.runtime.catalog import ArtifactsSettings, ModelSettings, StoreSettings
+from loom_ia.runtime.catalog import ArtifactsSettings, BusSettings, ModelSettings, StoreSettings
 from loom_ia.runtime.late import LateOutcomes
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Mounting:
     environment: object
     store: StoreSettings
     artifacts: ArtifactsSettings
+    bus: BusSettings
     models: Mapping[str, ModelSettings]
     given: Mapping[str, Model]
     """Models registered under the id of one of the configuration."""
@@ -56,9 +57,10 @@ def prepare(loaded: Loaded, given: Mapping[str, object]) -> Mounting:
 
     """
     refuse(check_installed(loaded, _installed()))
-    events = loaded.config.storage.events
+    events, bus = loaded.config.storage.events, loaded.config.storage.bus
     kind = _found(Text("Journal"), events.backend, catalog.store_settings)
     store = validated(kind, loaded.source, EVENTS, value=events.settings)
+    wakes = _found(Text("Bus"), bus.backend, catalog.bus_settings)
     project = Project(loaded, declared_name)
     for name, value in given.items():
         project.register(name, value)
@@ -70,6 +72,7 @@ def prepare(loaded: Loaded, given: Mapping[str, object]) -> Mounting:
         environment=catalog.environment(loaded.root, dict(os.environ)),
         store=store,
         artifacts=_artifacts(loaded),
+        bus=validated(wakes, loaded.source, ("storage", "bus"), value=bus.settings),
         models=models,
         given=replaced,
         project=project,
@@ -148,6 +151,7 @@ def _installed() -> Installed:
         sdks=catalog.installed("models"),
         journals=catalog.installed("storage"),
         artifacts=catalog.installed("artifacts"),
+        buses=catalog.installed("bus"),
     )
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from datetime import date
 from typing import TYPE_CHECKING
 
 from loom_ia.core.errors import RunNotFoundError
+from loom_ia.core.events import Event
 from loom_ia.core.ports import RunRef
 from loom_ia.core.projections.report import Period, Report, Tally, window
 from loom_ia.core.projections.trace import TraceRun, trace
 from loom_ia.core.text import Text
 from loom_ia.runtime.errors import InvalidRequestError, SessionNotFoundError
+from loom_ia.runtime.following import follow_run, follow_session
 
 if TYPE_CHECKING:
     from loom_ia.runtime.host import Host
@@ -24,6 +27,24 @@ class Reader:
 
     def __init__(self, host: Host) -> None:
         self._host = host
+
+    def follow(
+        self, tenant: str, run_id: str | None, session_id: str | None, after: int
+    ) -> AsyncGenerator[Event]:
+        """See `Loom.follow`.
+
+        Raises:
+            InvalidRequestError: neither a run nor a session is given, or both are.
+
+        """
+        if run_id is not None and session_id is None:
+            return follow_run(self._host, tenant, run_id, after)
+        if session_id is not None and run_id is None:
+            return follow_session(self._host, tenant, session_id, after)
+        given = [value for value in (run_id, session_id) if value is not None] or None
+        raise InvalidRequestError(
+            what="follow", expected=Text("one of run_id and session"), given=given
+        )
 
     async def trace(self, tenant: str, run_id: str) -> TraceRun:
         """See `Loom.trace`."""

@@ -69,7 +69,7 @@ class Runs:
         ref = RunRef(request.tenant_id, session_id, run_id, run_id)
         draft = Draft(host.ports.ids.new(), _started(request, host.config.language, ordinal))
         guard = Guard(session_idle=True) if request.session_id is not None else None
-        page = await host.store.journal.append(Append(ref, [draft], Fence("start"), guard, sync))
+        page = await host.ports.journal.append(Append(ref, [draft], Fence("start"), guard, sync))
         return await self._scene(ref, Known(page.events, fold(page.events)))
 
     async def drive(

@@ -16,7 +16,12 @@ from loom_ia.config.load import load
 from loom_ia.core.text import Text
 
 Write = Callable[..., Path]
-HERE = Installed(frozenset({"fake"}), frozenset({"memory", "jsonl"}), frozenset({"local"}))
+HERE = Installed(
+    frozenset({"fake"}),
+    frozenset({"memory", "jsonl"}),
+    frozenset({"local"}),
+    frozenset({"memory"}),
+)
 
 
 def test_what_is_not_installed_is_told_with_what_is(project: Write, root: str):

@@ -1,5 +1,6 @@
 """What the core asks of the outside: one protocol for each thing it cannot do itself."""
 
+from loom_ia.core.ports.bus import Bus, Listener
 from loom_ia.core.ports.journal import (
     Append,
     Artifacts,
@@ -37,6 +38,7 @@ __all__ = (
     "Approval",
     "Artifacts",
     "Blobs",
+    "Bus",
     "Clock",
     "Draft",
     "EventFilter",
@@ -49,6 +51,7 @@ __all__ = (
     "Lease",
     "Leases",
     "Listed",
+    "Listener",
     "Model",
     "ModelError",
     "OnUnknown",

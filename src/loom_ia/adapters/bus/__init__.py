@@ -1,0 +1,1 @@
+"""What wakes followers: one package for each backend, opened by its `Settings`."""
