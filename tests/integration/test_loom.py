@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from loom_ia.core.errors import InvalidIdError, RunExistsError, RunNotFoundError
 from loom_ia.core.events import ConfigChanged, Event, RunStarted, ToolUnknown
 from loom_ia.core.model import ModelSpec, TextDelta
 from loom_ia.core.ports import ToolContext
+from loom_ia.runtime import reader
 from loom_ia.runtime.errors import (
     AlreadyDecidedError,
     InvalidRequestError,
@@ -456,3 +458,23 @@ async def test_repairing_a_session_that_does_not_exist_says_so(tmp_path: Path) -
     async with loom:
         with pytest.raises(SessionNotFoundError, match="absente"):
             await loom.repair("absente")
+
+
+async def test_the_consumption_of_a_tenant_holds_every_run_of_the_window(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reader, "PAGE", 2)
+    loom, _ = await ready(ScriptedModel("Bonjour."))
+    async with loom:
+        for n in range(5):
+            await loom.run("a", "Bonjour", session=f"s{n % 3}")
+        day, month = await loom.consumption(), await loom.report(period="month")
+        assert (day.runs, day.total.calls, month.total) == (5, 5, day.total)
+        assert (await loom.report(session="s0")).runs == 2
+        past = await loom.consumption(day=day.since.date() - timedelta(days=1))
+        assert (past.runs, past.total.calls) == (0, 0)
+        with pytest.raises(UnknownTenantError):
+            await loom.consumption("x")
+        for asked in ({}, {"run_id": "r", "session": "s0"}, {"session": "s0", "period": "day"}):
+            with pytest.raises(InvalidRequestError):
+                await loom.report(**asked)

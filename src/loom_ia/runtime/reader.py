@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
 from loom_ia.core.errors import RunNotFoundError
 from loom_ia.core.events import Event
-from loom_ia.core.ports import RunRef
+from loom_ia.core.ports import Paging
 from loom_ia.core.projections.report import Period, Report, Tally, window
 from loom_ia.core.projections.trace import TraceRun, trace
 from loom_ia.core.text import Text
@@ -18,8 +19,8 @@ from loom_ia.runtime.following import follow_run, follow_session
 if TYPE_CHECKING:
     from loom_ia.runtime.host import Host
 
-NOWHERE = ""
-"""Id of a run that no store holds: reading it gives the store's instant and nothing else."""
+PAGE = 500
+"""Sessions listed at once."""
 
 
 class Reader:
@@ -96,14 +97,14 @@ class Reader:
         """See `Loom.consumption`; one session at a time is held in memory."""
         self._host.check_tenant(tenant)
         store = self._host.store
-        now = (await store.journal.read(RunRef(tenant, NOWHERE, NOWHERE, NOWHERE))).now
-        when = window(period, now, day)
-        sessions = {
-            entry.session_id: None
-            for entry in await store.index.runs(tenant)
-            if entry.updated_at >= when.since and entry.started_at < when.until
-        }
-        tally = Tally(when)
-        for session_id in sessions:
-            tally.take((await store.journal.session(tenant, session_id)).events)
+        tally, paging = Tally(), Paging(limit=PAGE)
+        while True:
+            page = await store.index.sessions(tenant, paging=paging)
+            tally.window = tally.window or window(period, page.now, day)
+            for entry in page:
+                if entry.updated_at >= tally.window.since and entry.started_at < tally.window.until:
+                    tally.take((await store.journal.session(tenant, entry.session_id)).events)
+            if not page.next:
+                break
+            paging = replace(paging, after=page.next)
         return tally.report(tenant, None, None)
