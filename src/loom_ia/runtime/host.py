@@ -19,6 +19,7 @@ from loom_ia.runtime.following import Followed
 from loom_ia.runtime.mounting import compiled, prepare, tool_warnings
 from loom_ia.runtime.reader import Reader
 from loom_ia.runtime.runs import Runs
+from loom_ia.runtime.sessions import Sessions
 
 if TYPE_CHECKING:
     from loom_ia.config import LoomConfig
@@ -55,6 +56,11 @@ class Host:
     def reader(self) -> Reader:
         """What the doors read of runs."""
         return Reader(self)
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        """The conversations."""
+        return Sessions(self)
 
     @property
     def config(self) -> LoomConfig:
@@ -124,4 +130,6 @@ async def open_host(loaded: Loaded, given: Mapping[str, object], stack: AsyncExi
     warnings = tool_warnings(loaded, agents, durable=store.journal.durable)
     drives = Drives(ports)
     stack.push_async_callback(drives.close)
-    return Host(loaded, ports, store, artifacts, bus, drives, agents, warnings)
+    host = Host(loaded, ports, store, artifacts, bus, drives, agents, warnings)
+    await host.sessions.finish(TENANT)
+    return host

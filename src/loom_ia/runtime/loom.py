@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from loom_ia.core.events import Event
     from loom_ia.core.projections.report import Period, Report
     from loom_ia.core.projections.trace import TraceRun
-    from loom_ia.core.projections.view import RunResult, RunView
+    from loom_ia.core.projections.view import (
+        ErasedSession,
+        RunResult,
+        RunView,
+        SessionDetail,
+        SessionPage,
+    )
     from loom_ia.engine.world import Shown
     from loom_ia.runtime.desk import Desk
     from loom_ia.runtime.host import Host
@@ -205,6 +211,31 @@ class Loom:
     ) -> RunView:
         """Stop a run, wherever it is driven; bounded, and the same when asked twice."""
         return await self._desk.cancel(tenant, run_id, (by, channel), reason)
+
+    async def sessions(
+        self, *, tenant: str = "default", after: str = "", limit: int = 50
+    ) -> SessionPage:
+        """Sessions, newest first; `after` is the `next` of the page before."""
+        return await self._open.sessions.listed(tenant, after, limit)
+
+    async def session(
+        self, session_id: str, *, tenant: str = "default", after: str = "", limit: int = 50
+    ) -> SessionDetail:
+        """A session and a page of its runs, newest first."""
+        return await self._open.sessions.shown(tenant, session_id, after, limit)
+
+    def export_session(self, session_id: str, *, tenant: str = "default") -> AsyncGenerator[str]:
+        """A whole session as lines of JSON: its events, then the contents that they name."""
+        return self._open.sessions.export(tenant, session_id)
+
+    async def delete_session(
+        self, session_id: str, *, by: str = "python", tenant: str = "default"
+    ) -> ErasedSession:
+        """Erase a session, its files and what it alone names; the same when asked again.
+
+        Runs that this process drives are stopped first, those that wait are erased as they are.
+        """
+        return await self._open.sessions.delete(tenant, session_id, by)
 
     async def repair(self, session_id: str, *, tenant: str = "default") -> Sequence[int]:
         """Set the damaged lines of a session aside; their numbers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from decimal import Decimal
 
 from loom_ia.access.cli.session import printable
@@ -13,6 +14,11 @@ def number(value: int | Decimal, places: int = 0) -> str:
     """A number as the reader writes it: `1,234.50`, `1 234,50`."""
     thousands, point = str(Text("1,234.5"))[1], str(Text("1,234.5"))[-2]
     return f"{value:,.{places}f}".translate(str.maketrans({",": thousands, ".": point}))
+
+
+def instant(at: datetime) -> str:
+    """An instant, the same in every language."""
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def table(rows: Sequence[Sequence[str]], *, left: int) -> Iterator[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from decimal import Decimal
 
 from loom_ia.access.cli.session import printable
+from loom_ia.access.cli.table import instant
 from loom_ia.core.projections.calls import CallNode, Question
 from loom_ia.core.projections.trace import ModelNode, Note, TraceRun
 from loom_ia.core.text import Text
@@ -144,11 +144,11 @@ def _doubt(node: CallNode) -> str:
 
 
 def _question(question: Question, *, full: bool) -> Iterator[str]:
-    why: dict[str, object] = {"at": _at(question.asked_at), "why": WHYS[question.why]}
+    why: dict[str, object] = {"at": instant(question.asked_at), "why": WHYS[question.why]}
     yield _part(Text("asked"), str(Text("{at}, {why}", why)), full=full)
     if question.answer is None:
         if question.expires_at is not None:
-            yield _part(Text("expires"), _at(question.expires_at), full=full)
+            yield _part(Text("expires"), instant(question.expires_at), full=full)
         return
     if question.answer == "expired":
         yield _part(Text("expired"), str(Text("{at}, nobody decided", _when(question))), full=full)
@@ -175,7 +175,7 @@ def _by(question: Question) -> str:
 
 def _when(question: Question) -> Mapping[str, object]:
     return {
-        "at": _at(question.at) if question.at else "",
+        "at": instant(question.at) if question.at else "",
         "by": question.by.id if question.by else "",
     }
 
@@ -183,11 +183,7 @@ def _when(question: Question) -> Mapping[str, object]:
 def _note(note: Note) -> Text:
     by = note.by.id if note.by else ""
     known = NOTES[note.kind]
-    return Text(known.msgid, {"at": _at(note.at), "by": by, "detail": note.detail})
-
-
-def _at(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
+    return Text(known.msgid, {"at": instant(note.at), "by": by, "detail": note.detail})
 
 
 def _cost(cost: Decimal | None) -> str:

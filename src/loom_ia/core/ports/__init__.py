@@ -16,7 +16,7 @@ from loom_ia.core.ports.journal import (
     RunRef,
     Store,
 )
-from loom_ia.core.ports.listing import EventFilter, Listed, Paging, RunFilter
+from loom_ia.core.ports.listing import EventFilter, Listed, Paging, RunFilter, every
 from loom_ia.core.ports.world import (
     Approval,
     Clock,
@@ -66,4 +66,5 @@ __all__ = (
     "ToolContext",
     "ToolError",
     "ToolOutput",
+    "every",
 )

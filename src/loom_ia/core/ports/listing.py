@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
@@ -114,6 +114,18 @@ def oldest(items: Iterable[T], key: Callable[[T], Key], paging: Paging, now: dat
     start = place(paging.after)
     behind = [item for item in items if start is None or key(item) > start]
     return page(sorted(behind, key=key), key, paging, now)
+
+
+async def every(ask: Callable[[Paging], Awaitable[Listed[T]]], *, limit: int) -> AsyncIterator[T]:
+    """Every item of a list, one page after the other."""
+    paging = Paging(limit=limit)
+    while True:
+        listed = await ask(paging)
+        for item in listed:
+            yield item
+        if not listed.next:
+            return
+        paging = Paging(listed.next, limit)
 
 
 def page(items: Iterable[T], key: Callable[[T], Key], paging: Paging, now: datetime) -> Listed[T]:

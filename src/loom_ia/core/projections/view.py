@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from loom_ia.core.errors import sentence
 from loom_ia.core.model import Usage
+from loom_ia.core.projections.index import RunEntry, SessionEntry, Standing
 from loom_ia.core.state import RunState, Status
 
 
@@ -57,6 +58,87 @@ class RunResult(RunView):
     resumable: bool = False
     data: dict[str, object] | None = None
     artifacts: tuple[str, ...] = Field(default=())
+
+
+class SessionView(BaseModel):
+    """A session, as the index knows it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    session_id: str
+    tenant_id: str
+    started_at: datetime
+    updated_at: datetime
+    runs: int
+    open_runs: int
+    """Runs that have not ended."""
+
+
+class SessionPage(BaseModel):
+    """Sessions, newest first."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    sessions: tuple[SessionView, ...]
+    next: str = ""
+    """What to give as `after` for the page behind; empty when this one is the last."""
+
+
+class RunLine(BaseModel):
+    """A run in a list, without its content."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    run_id: str
+    session_id: str
+    agent: str
+    status: Standing
+    started_at: datetime
+    updated_at: datetime
+
+
+class SessionDetail(SessionView):
+    """A session and a page of its runs, newest first."""
+
+    lines: tuple[RunLine, ...] = ()
+    next: str = ""
+    """What to give as `after` for the page behind; empty when this one is the last."""
+
+
+class ErasedSession(BaseModel):
+    """What is left of an erased session."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    session_id: str
+    at: datetime
+    by: str
+    pending: bool = False
+    """True while something that other sessions may be about to use is kept; it goes later."""
+
+
+def line(entry: RunEntry, now: datetime) -> RunLine:
+    """A run of the index as its callers see it."""
+    return RunLine(
+        run_id=entry.run_id,
+        session_id=entry.session_id,
+        agent=entry.agent,
+        status=entry.standing(now),
+        started_at=entry.started_at,
+        updated_at=entry.updated_at,
+    )
+
+
+def session_fields(entry: SessionEntry) -> dict[str, object]:
+    """What callers see of a session of the index."""
+    return {
+        "session_id": entry.session_id,
+        "tenant_id": entry.tenant_id,
+        "started_at": entry.started_at,
+        "updated_at": entry.updated_at,
+        "runs": entry.runs,
+        "open_runs": entry.open,
+    }
 
 
 def pending(state: RunState) -> tuple[PendingApproval, ...]:

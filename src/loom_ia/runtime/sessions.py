@@ -1,0 +1,113 @@
+"""Whole conversations: listed, shown, exported, erased with everything that is theirs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING
+
+from loom_ia.core.errors import LoomError, SessionErasedError
+from loom_ia.core.ports import Paging, RunFilter, every
+from loom_ia.core.projections.index import Tombstone
+from loom_ia.core.projections.view import (
+    ErasedSession,
+    SessionDetail,
+    SessionPage,
+    SessionView,
+    line,
+    session_fields,
+)
+from loom_ia.core.text import Text
+from loom_ia.engine.world import GRACE
+from loom_ia.runtime.errors import InvalidRequestError, SessionNotFoundError
+from loom_ia.runtime.export import exported
+
+if TYPE_CHECKING:
+    from loom_ia.runtime.host import Host
+
+logger = logging.getLogger("loom_ia.runtime")
+MOST = 1000
+"""Items of a page, at most."""
+
+
+class Sessions:
+    """The conversations of an open Loom."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    async def listed(self, tenant: str, after: str, limit: int) -> SessionPage:
+        """See `Loom.sessions`."""
+        self._host.check_tenant(tenant)
+        page = await self._host.store.index.sessions(tenant, None, _paging(after, limit))
+        views = [SessionView.model_validate(session_fields(entry)) for entry in page]
+        return SessionPage(sessions=tuple(views), next=page.next)
+
+    async def shown(self, tenant: str, session_id: str, after: str, limit: int) -> SessionDetail:
+        """See `Loom.session`."""
+        index = self._host.store.index
+        found = await index.sessions(tenant, session_id)
+        if not found.items:
+            raise await self._unknown(tenant, session_id)
+        runs = await index.runs(tenant, RunFilter(session_id), _paging(after, limit))
+        lines = tuple(line(entry, runs.now) for entry in runs)
+        fields = session_fields(found.items[0]) | {"lines": lines, "next": runs.next}
+        return SessionDetail.model_validate(fields)
+
+    async def export(self, tenant: str, session_id: str) -> AsyncGenerator[str]:
+        """See `Loom.export_session`."""
+        index = self._host.store.index
+        if not (await index.sessions(tenant, session_id)).items:
+            raise await self._unknown(tenant, session_id)
+        host = self._host
+        async for written in exported(host.store, host.artifacts, tenant, session_id):
+            yield written
+        if await index.erased(tenant, session_id):
+            raise await self._unknown(tenant, session_id)
+
+    async def delete(self, tenant: str, session_id: str, by: str) -> ErasedSession:
+        """See `Loom.delete_session`."""
+        self._host.check_tenant(tenant)
+        await self._stop(tenant, session_id)
+        tomb = await self._host.store.journal.delete(tenant, session_id, by=by)
+        if tomb is None:
+            raise SessionNotFoundError(session_id=session_id)
+        tomb = await self._finish(tenant, tomb)
+        return ErasedSession(session_id=session_id, at=tomb.at, by=tomb.by, pending=tomb.pending)
+
+    async def _stop(self, tenant: str, session_id: str) -> None:
+        """Stop the runs of a session that this process drives."""
+        drives, index = self._host.drives, self._host.store.index
+        open_runs = RunFilter(session_id, ended=False)
+        async for entry in every(lambda p: index.runs(tenant, open_runs, p), limit=MOST):
+            if drives.halt(entry.run_id, "cancelled"):
+                await drives.wait(entry.run_id, GRACE + 1)
+
+    async def finish(self, tenant: str) -> None:
+        """Erase what is left of sessions whose erasure was cut, or could not be ended then."""
+        for tomb in await self._host.store.index.erased(tenant):
+            try:
+                await self._host.store.journal.delete(tenant, tomb.session_id, by=tomb.by)
+                await self._finish(tenant, tomb)
+            except LoomError as error:
+                logger.warning("session %s is not wholly erased: %s", tomb.session_id, error)
+
+    async def _finish(self, tenant: str, tomb: Tombstone) -> Tombstone:
+        """Erase what the store does not keep, then say so to the store."""
+        journal, session_id = self._host.store.journal, tomb.session_id
+        await self._host.artifacts.drop(tenant, session_id)
+        return await journal.delete(tenant, session_id, by=tomb.by, complete=True) or tomb
+
+    async def _unknown(self, tenant: str, session_id: str) -> LoomError:
+        """What is raised for a session that has no run."""
+        for tomb in await self._host.store.index.erased(tenant, session_id):
+            at = tomb.at.isoformat(timespec="seconds")
+            return SessionErasedError(session_id=session_id, by=tomb.by, at=at)
+        return SessionNotFoundError(session_id=session_id)
+
+
+def _paging(after: str, limit: int) -> Paging:
+    if not 1 <= limit <= MOST:
+        expected = Text("a number from 1 to {most}", {"most": MOST})
+        raise InvalidRequestError(what="limit", expected=expected, given=limit)
+    return Paging(after, limit)
