@@ -82,6 +82,23 @@ class InvalidRequestError(LoomError):
     template = "{what}: {expected} is expected, not {given}"
 
 
+class RequestNotFoundError(LoomError):
+    """The run made fewer requests than that."""
+
+    kind = Kind.MISSING
+    template = "run {run_id}: no request {number}; it has made {count} so far, numbered from 1"
+
+
+class ContentLostError(LoomError):
+    """What a model was sent is no longer kept."""
+
+    kind = Kind.BROKEN
+    template = (
+        "run {run_id}, request {number}: {part} is no longer there (content {digest}); "
+        "loom inspect {run_id} shows the rest of the run"
+    )
+
+
 class ReportOptionsError(LoomError):
     """Nothing says whose consumption is asked, or several things do."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from loom_ia.config.loaded import Loaded
     from loom_ia.core.events import Event
     from loom_ia.core.projections.report import Period, Report
+    from loom_ia.core.projections.request import SentRequest
     from loom_ia.core.projections.trace import TraceRun
     from loom_ia.core.projections.view import (
         ErasedSession,
@@ -155,6 +156,10 @@ class Loom:
     async def trace(self, run_id: str, *, tenant: str = "default") -> TraceRun:
         """The tree of a run: steps, calls of models and tools, durations, statuses, costs."""
         return await self._open.reader.trace(tenant, run_id)
+
+    async def request(self, run_id: str, number: int, *, tenant: str = "default") -> SentRequest:
+        """What the model was sent at its n-th call, attempts included: prompt, tools, messages."""
+        return await self._open.reader.request(tenant, run_id, number)
 
     async def report(
         self,

@@ -11,10 +11,12 @@ from loom_ia.core.errors import RunNotFoundError
 from loom_ia.core.events import Event
 from loom_ia.core.ports import Paging
 from loom_ia.core.projections.report import Period, Report, Tally, window
+from loom_ia.core.projections.request import SentRequest
 from loom_ia.core.projections.trace import TraceRun, trace
 from loom_ia.core.text import Text
 from loom_ia.runtime.errors import InvalidRequestError, SessionNotFoundError
 from loom_ia.runtime.following import follow_run, follow_session
+from loom_ia.runtime.sent import sent
 
 if TYPE_CHECKING:
     from loom_ia.runtime.host import Host
@@ -51,6 +53,10 @@ class Reader:
         """See `Loom.trace`."""
         runs = self._host.runs
         return trace(await runs.events(await runs.locate(tenant, run_id)))
+
+    async def request(self, tenant: str, run_id: str, number: int) -> SentRequest:
+        """See `Loom.request`."""
+        return await sent(self._host, await self._host.runs.locate(tenant, run_id), number)
 
     async def report(
         self,

@@ -191,11 +191,17 @@ class Runs:
         scene = Scene(ref, world, host.ports, state=state)
         if state.started is not None and state.started.ordinal > 1:
             first = known.events[0].seq
-            session = await host.store.journal.session(ref.tenant_id, ref.session_id)
-            past = [event for event in session.events if event.seq < first]
-            scene.history = history_of(past, state.started.language).messages
+            scene.history = await self.past(ref, first - 1, state.started.language)
             scene.history_digest = f"seq:{first - 1}"
         return scene
+
+    async def past(
+        self, ref: RunRef, until: int, language: Literal["fr", "en"]
+    ) -> Sequence[Message]:
+        """What the runs of a session said, up to a position of the session."""
+        session = await self._host.store.journal.session(ref.tenant_id, ref.session_id)
+        past = [event for event in session.events if event.seq <= until]
+        return history_of(past, language).messages
 
 
 async def _value(answer: Awaitable[bool] | bool, /) -> bool:  # noqa: FBT001  what it awaits

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -233,3 +234,30 @@ def test_the_language_is_the_readers(
     loom, tmp_path: Path, variables: dict[str, str], word: str
 ) -> None:
     assert word in loom(tmp_path, "--help", **variables).stdout
+
+
+@pytest.mark.parametrize(
+    ("lang", "parts"),
+    [
+        ("fr", ["paramètres", "prompt système", "outils", "messages"]),
+        ("en", ["parameters", "system prompt", "tools", "messages"]),
+    ],
+)
+def test_a_request_is_shown_whole(loom, tutorial: Path, lang: str, parts: list[str]) -> None:
+    run = loom(tutorial, "run", "devis", "Combien ?", lang=lang).run_id
+    seen = loom(tutorial, "inspect", run, "--request", "2", lang=lang)
+    assert (seen.returncode, seen.stderr) == (0, "")
+    lines = seen.stdout.splitlines()
+    assert [line.strip() for line in lines if re.fullmatch(r"  \w.*", line)] == parts
+    assert (
+        "    Tu es l'assistant d'un artisan. Tu réponds en français, en une ou deux phrases."
+        in (lines)
+    )
+    assert '      prix_ttc({"montant_ht": 1250, "taux_tva": 10})  [fake_0_0]' in lines
+    told = json.loads(loom(tutorial, "inspect", run, "--request", "1", "--json").stdout)
+    assert [message["role"] for message in told["messages"]] == ["user"]
+    assert told["tools"][0]["name"] == "prix_ttc"
+    refused = loom(tutorial, "inspect", run, "--request", "3", lang=lang)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert " 2 " in refused.stderr
+    assert loom(tutorial, "inspect", run, "--request", "deux").returncode == 2

@@ -39,6 +39,7 @@ ARGPARSE = (
     Text("show this help message and exit"),
     Text("show program's version number and exit"),
     Text("expected one argument"),
+    Text("invalid %(type)s value: %(value)r"),
     Text("ignored explicit argument %r"),
     Text("the following arguments are required: %s"),
     Text("unrecognized arguments: %s"),
