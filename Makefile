@@ -33,6 +33,7 @@ check: lint  ## lint, then run the fast tests
 bench: $(VENV)/.dev  ## print our speed as ratios to a hand-written floor
 	$(BIN)/python benchmarks/floor.py
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/sessions.py
 
 docs: $(VENV)/.dev  ## check what the documents say
 	$(BIN)/python -m pytest tests/docs $(ARGS)

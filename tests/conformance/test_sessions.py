@@ -442,3 +442,31 @@ async def test_appends_and_an_erasure_at_once_leave_nothing_behind(bed: Bed):
     assert all(isinstance(v, list) or not isinstance(v, Exception) for v in verdicts[:13])
     assert all(isinstance(v, SessionErasedError) for v in verdicts[13:])
     assert list((await bed.store.journal.session("t", "s")).events) == []
+
+
+# --- snapshots
+
+
+async def test_a_snapshot_is_given_back_part_by_part_until_it_is_replaced(bed: Bed):
+    snapshots = bed.store.snapshots
+    await bed.start(run())
+    await bed.start(run(tenant="other"))
+    assert list(await snapshots.load("t", "s")) == []
+    await snapshots.add("t", "s", "é1".encode(), first=True)
+    await snapshots.add("t", "s", b"2", first=False)
+    assert list(await snapshots.load("t", "s")) == ["é1".encode(), b"2"]
+    await snapshots.add("t", "s", b"3", first=True)
+    assert list(await snapshots.load("t", "s")) == [b"3"]
+    assert list(await snapshots.load("other", "s")) == []
+    assert list(await snapshots.load("t", "none")) == []
+
+
+async def test_a_snapshot_goes_with_its_session_and_does_not_come_back(bed: Bed):
+    snapshots = bed.store.snapshots
+    await bed.start(run())
+    await snapshots.add("t", "s", b"1", first=True)
+    await bed.delete()
+    assert list(await snapshots.load("t", "s")) == []
+    for session in ("s", "none"):
+        await snapshots.add("t", session, b"late", first=True)
+        assert list(await snapshots.load("t", session)) == []

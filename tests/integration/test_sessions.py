@@ -8,6 +8,7 @@ import subprocess
 import sys
 from base64 import b64decode
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -211,6 +212,29 @@ async def test_contents_too_young_to_go_with_their_session_go_later(tmp_path):
     async with await entered(tmp_path) as loom:
         assert left(tmp_path, "Prompt de durand.") == []
         assert not (await loom.delete_session("s")).pending
+
+
+async def test_the_next_run_of_a_long_session_reads_what_its_tenth_read(tmp_path):
+    def counted() -> int:
+        return int(Path("/proc/self/io").read_text().split()[1])
+
+    read, kept = [], []
+    async with await entered(tmp_path, "réponse") as loom:
+        for _ in range(80):
+            before = await asyncio.to_thread(counted)
+            await loom.run("a", "Bonjour", session="s")
+            read.append(await asyncio.to_thread(counted) - before)
+            kept.append((tmp_path / "data/default/s.jsonl").stat().st_size)
+        assert len(read) == 80
+    assert sum(read[-20:]) <= 1.3 * sum(read[10:30])
+    sizes = [b - a for a, b in pairwise(kept)]
+    assert max(sizes[10:]) <= min(sizes[10:]) + 20
+    assert (tmp_path / "data/default/.snapshots/s.jsonl").exists()
+    async with await entered(tmp_path, "réponse") as loom:
+        assert (await loom.run("a", "Et donc ?", session="s")).status == "completed"
+        assert left(tmp_path / "data", "Et donc ?") == [tmp_path / "data/default/s.jsonl"]
+        await loom.delete_session("s")
+    assert left(tmp_path / "data", "Bonjour") == []
 
 
 # --- other processes

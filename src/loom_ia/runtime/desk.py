@@ -80,6 +80,7 @@ class Desk:
         """See `Loom.repair`."""
         journal = self._host.store.journal
         lines = await journal.repair(tenant, session_id)
+        self._host.histories.forget(tenant, session_id)
         if not lines and not (await journal.session(tenant, session_id)).events:
             raise SessionNotFoundError(session_id=session_id)
         return lines

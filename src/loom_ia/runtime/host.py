@@ -20,6 +20,7 @@ from loom_ia.runtime.mounting import compiled, prepare, tool_warnings
 from loom_ia.runtime.reader import Reader
 from loom_ia.runtime.runs import Runs
 from loom_ia.runtime.sessions import Sessions
+from loom_ia.sessions import Histories
 
 if TYPE_CHECKING:
     from loom_ia.config import LoomConfig
@@ -56,6 +57,11 @@ class Host:
     def reader(self) -> Reader:
         """What the doors read of runs."""
         return Reader(self)
+
+    @cached_property
+    def histories(self) -> Histories:
+        """What the next run of each session is told."""
+        return Histories(self.store.journal, self.store.snapshots)
 
     @cached_property
     def sessions(self) -> Sessions:

@@ -18,7 +18,6 @@ from loom_ia.engine.driver import load
 from loom_ia.engine.world import GRACE, Scene, Shown, World
 from loom_ia.runtime import decisions
 from loom_ia.runtime.decisions import Decision, Known
-from loom_ia.sessions import history_of
 
 if TYPE_CHECKING:
     from loom_ia.runtime.host import Host
@@ -64,8 +63,9 @@ class Runs:
         session_id = request.session_id or run_id
         ordinal = 1
         if request.session_id is not None:
-            known = await host.store.index.sessions(request.tenant_id, session_id)
-            ordinal += sum(session.runs for session in known.items)
+            language = host.config.language
+            past = await host.histories.now(request.tenant_id, session_id, language)
+            ordinal += past.ordinal
         ref = RunRef(request.tenant_id, session_id, run_id, run_id)
         draft = Draft(host.ports.ids.new(), _started(request, host.config.language, ordinal))
         guard = Guard(session_idle=True) if request.session_id is not None else None
@@ -78,7 +78,11 @@ class Runs:
         """Advance a run until it has ended or waits."""
         if show is not None:
             scene.show = show
-        return await self._host.drives.drive(scene, steal=steal)
+        state = await self._host.drives.drive(scene, steal=steal)
+        started = state.started
+        if state.ending is not None and started is not None and started.ordinal > 1:
+            await self._host.histories.ended(scene.ref, state.position, started.language)
+        return state
 
     async def run(self, request: Request, approver: Approver | None = None) -> RunState:
         """Start a run and drive it; an inline approver decides what would wait."""
@@ -199,9 +203,7 @@ class Runs:
         self, ref: RunRef, until: int, language: Literal["fr", "en"]
     ) -> Sequence[Message]:
         """What the runs of a session said, up to a position of the session."""
-        session = await self._host.store.journal.session(ref.tenant_id, ref.session_id)
-        past = [event for event in session.events if event.seq <= until]
-        return history_of(past, language).messages
+        return (await self._host.histories.before(ref, until + 1, language)).messages
 
 
 async def _value(answer: Awaitable[bool] | bool, /) -> bool:  # noqa: FBT001  what it awaits

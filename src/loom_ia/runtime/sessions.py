@@ -70,6 +70,7 @@ class Sessions:
         self._host.check_tenant(tenant)
         await self._stop(tenant, session_id)
         tomb = await self._host.store.journal.delete(tenant, session_id, by=by)
+        self._host.histories.forget(tenant, session_id)
         if tomb is None:
             raise SessionNotFoundError(session_id=session_id)
         tomb = await self._finish(tenant, tomb)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from loom_ia.core.events import Event, RunStarted
 from loom_ia.core.fold import apply
@@ -16,33 +17,139 @@ from loom_ia.core.model import (
     ToolResultBlock,
 )
 from loom_ia.core.state import Call, RunState
+from loom_ia.core.vec import Vec
 from loom_ia.core.wording import Language, reason, say
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """What the next runs are told of a run that nothing changes any more."""
+
+    start: int
+    """Position of its first event in the session."""
+    run_id: str
+    messages: tuple[Message, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Going:
+    """A run whose messages may still change."""
+
+    start: int
+    state: RunState
+
+
 class History:
-    """Messages of the runs of a session, ordered by their start, and how many runs there are."""
-
-    messages: tuple[Message, ...] = ()
-    runs: int = 0
-
-
-def history_of(events: Iterable[Event], language: Language) -> History:
-    """History of a session from its events.
+    """Messages of the runs of a session, ordered by their start; it grows with its events.
 
     Every call has a result, reasoning and refused attempts are left out, and a run without an
     answer says what became of it.
     """
-    states: dict[str, RunState] = {}
-    for event in events:
-        if event.run_id not in states and not isinstance(event.payload, RunStarted):
-            continue
-        states[event.run_id] = apply(states.get(event.run_id, RunState()), event)
-    roots = [s for s in states.values() if s.started is not None and not s.started.root_id]
-    messages: list[Message] = []
-    for state in roots:
-        messages += _told(state, language)
-    return History(tuple(messages), len(roots))
+
+    __slots__ = ("_parts", "_settled", "fresh", "language", "last_id", "ordinal", "seq")
+
+    def __init__(self, language: Language) -> None:
+        self.language: Language = language
+        self.seq = 0
+        """Position in the session up to which events were taken, and the id of that event."""
+        self.last_id = ""
+        self.ordinal = 0
+        """Highest ordinal of a root run."""
+        self.fresh: tuple[Told, ...] = ()
+        """Runs that were settled since this was last saved."""
+        self._settled: Vec[Message] = Vec()
+        self._parts: dict[str, Told | Going] = {}
+        """Root runs from the first one on that may still change."""
+
+    @classmethod
+    def restored(
+        cls, language: Language, at: tuple[int, str, int], parts: Iterable[Told | Going]
+    ) -> Self:
+        """A history that was saved: its position, that event's id, its last ordinal, its runs."""
+        history = cls(language)
+        history.seq, history.last_id, history.ordinal = at
+        ordered = sorted(parts, key=lambda part: part.start)
+        history._parts = {_id(part): part for part in ordered}
+        history._settle()
+        return history
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """What the next run is told."""
+        if not self._parts:
+            return self._settled
+        told = [
+            message
+            for part in self._parts.values()
+            for message in (
+                part.messages if isinstance(part, Told) else _told(part.state, self.language)
+            )
+        ]
+        return Vec([*self._settled, *told])
+
+    @property
+    def going(self) -> Iterator[Going]:
+        """Runs that may still change."""
+        for part in self._parts.values():
+            if isinstance(part, Going):
+                yield part
+
+    def then(self, events: Iterable[Event]) -> Self:
+        """This history after the events behind it."""
+        grown = type(self)(self.language)
+        grown.seq, grown.last_id, grown.ordinal = self.seq, self.last_id, self.ordinal
+        grown.fresh, grown._settled, grown._parts = self.fresh, self._settled, dict(self._parts)
+        for event in events:
+            grown.seq, grown.last_id = event.seq, event.id
+            grown._take(event)
+        grown._settle()
+        return grown
+
+    def saved(self) -> Self:
+        """This history, once it was saved."""
+        same = self.then(())
+        same.fresh = ()
+        return same
+
+    def _take(self, event: Event) -> None:
+        part, payload = self._parts.get(event.run_id), event.payload
+        if isinstance(part, Going):
+            self._parts[event.run_id] = Going(part.start, apply(part.state, event))
+        elif part is None and isinstance(payload, RunStarted) and not payload.root_id:
+            self._parts[event.run_id] = Going(event.seq, apply(RunState(), event))
+            self.ordinal = max(self.ordinal, payload.ordinal)
+
+    def _settle(self) -> None:
+        """Tell once and for all the runs that nothing changes any more."""
+        for run_id, part in list(self._parts.items()):
+            if isinstance(part, Going) and _final(part.state):
+                told = Told(part.start, run_id, tuple(_told(part.state, self.language)))
+                self._parts[run_id] = told
+                self.fresh = (*self.fresh, told)
+        for run_id, part in list(self._parts.items()):
+            if isinstance(part, Going):
+                return
+            self._settled = self._settled.add(*part.messages)
+            del self._parts[run_id]
+
+
+def history_of(events: Iterable[Event], language: Language) -> History:
+    """History of a session from its events."""
+    return History(language).then(events)
+
+
+def _id(part: Told | Going) -> str:
+    return part.run_id if isinstance(part, Told) else part.state.run_id
+
+
+def _final(state: RunState) -> bool:
+    """True when no event can change what is told of a run."""
+    ending = state.ending
+    return (
+        ending is not None
+        and not ending.resumable
+        and all(call.status == "settled" for call in state.calls)
+    )
 
 
 def _told(state: RunState, language: Language) -> list[Message]:

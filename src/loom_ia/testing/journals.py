@@ -23,6 +23,7 @@ from loom_ia.core.ports import (
     RunFilter,
     RunIndex,
     RunRef,
+    Snapshots,
     Store,
 )
 from loom_ia.core.ports.journal import ALL_RUNS, FIRST
@@ -105,6 +106,7 @@ class Gated:
         self.journal: Journal = _Journal(store.journal, self)
         self.leases: Leases = _Leases(store.leases, self)
         self.blobs: Blobs = _Blobs(store.blobs, self)
+        self.snapshots: Snapshots = store.snapshots
         self.index: RunIndex = _Index(store.index, self)
 
     @asynccontextmanager

@@ -14,6 +14,7 @@ from loom_ia.core.ports.journal import (
     Page,
     RunIndex,
     RunRef,
+    Snapshots,
     Store,
 )
 from loom_ia.core.ports.listing import EventFilter, Listed, Paging, RunFilter, every
@@ -61,6 +62,7 @@ __all__ = (
     "RunIndex",
     "RunRef",
     "SideEffects",
+    "Snapshots",
     "Store",
     "Tool",
     "ToolContext",

@@ -257,6 +257,21 @@ class Blobs(Protocol):
         ...
 
 
+class Snapshots(Protocol):
+    """What can be made again from the journal of a session, kept beside it; erased with it."""
+
+    async def load(self, tenant_id: str, session_id: str) -> Sequence[bytes]:
+        """The parts that were added, in order; some may be damaged or missing."""
+        ...
+
+    async def add(self, tenant_id: str, session_id: str, part: bytes, *, first: bool) -> None:
+        """Put a part, without newlines, behind the others, or in their place when it is the first.
+
+        Nothing is kept of a session that has no event.
+        """
+        ...
+
+
 class Artifacts(Protocol):
     """Files of sessions, outside the journal, at `artifact://<tenant>/<session>/<digest>.<ext>`."""
 
@@ -284,3 +299,5 @@ class Store(Protocol):
     def leases(self) -> Leases: ...
     @property
     def blobs(self) -> Blobs: ...
+    @property
+    def snapshots(self) -> Snapshots: ...

@@ -95,6 +95,7 @@ class Graves:
         for ending in BESIDE:
             log = self._tenant / f"{encode(grave.session_id)}.jsonl{ending}"
             log.unlink(missing_ok=True)
+        snapshot_path(self._tenant, grave.session_id).unlink(missing_ok=True)
         left = tuple(self._kept(grave.blobs, now))
         if left or not complete:
             self._write(self._erasing, grave.model_copy(update={"runs": (), "blobs": left}))
@@ -129,6 +130,11 @@ class Graves:
         make_folder(folder, top=self._data)
         path = folder / _name(grave.session_id)
         replace_file(path, grave.model_dump_json(exclude_defaults=True).encode(), sync=True)
+
+
+def snapshot_path(tenant: Path, session_id: str) -> Path:
+    """File of what can be made again from that of a session."""
+    return tenant / ".snapshots" / f"{encode(session_id)}.jsonl"
 
 
 def erase_file(log: Log) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 
-from loom_ia.adapters.storage.jsonl.shelf import Tenant
+from loom_ia.adapters.storage.jsonl.tenants import Tenant
 from loom_ia.core.events import Event, UndecodableError, decode
 from loom_ia.core.ports import EventFilter, Listed, Paging
 from loom_ia.core.ports.listing import event_key, page, place, session_key

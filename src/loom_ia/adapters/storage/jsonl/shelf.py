@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import resource
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from threading import Lock
 
-from loom_ia.adapters.files import make_folder, reported
+from loom_ia.adapters.files import make_folder, replace_file, reported, write_all
 from loom_ia.adapters.io import BlockedError, Synced
-from loom_ia.adapters.names import encode
-from loom_ia.adapters.storage.jsonl.graves import Graves, erase_file, tombstone
-from loom_ia.adapters.storage.jsonl.index import Index
-from loom_ia.adapters.storage.jsonl.leases import LeaseFiles, Process
+from loom_ia.adapters.storage.jsonl.graves import erase_file, tombstone
+from loom_ia.adapters.storage.jsonl.leases import LeaseFiles
 from loom_ia.adapters.storage.jsonl.log import Log, MovedError, logger
 from loom_ia.adapters.storage.jsonl.repair import repaired
+from loom_ia.adapters.storage.jsonl.tenants import Tenant, Tenants
 from loom_ia.adapters.storage.ledger import erased
 from loom_ia.adapters.system import SystemIds
 from loom_ia.core.errors import LoomError, RunNotFoundError, StoreUnavailableError
@@ -39,43 +38,6 @@ def files_allowed() -> int:
 
 
 new_id = SystemIds().new
-
-
-@dataclass(slots=True, eq=False)
-class Tenant:
-    """Folder of a tenant, and what its sessions share."""
-
-    folder: Path
-    index: Index
-    leases: LeaseFiles
-    graves: Graves
-
-    def path(self, session_id: str) -> Path:
-        """File of a session."""
-        return self.folder / f"{encode(session_id)}.jsonl"
-
-
-@dataclass(slots=True, eq=False)
-class Tenants:
-    """Folders of all tenants."""
-
-    data: Path
-    here: Process
-    clock: Callable[[], datetime]
-    _known: dict[str, Tenant] = field(default_factory=dict[str, Tenant])
-    _lock: Lock = field(default_factory=Lock)
-
-    def get(self, tenant_id: str) -> Tenant:
-        """A tenant, whose folder may not exist yet."""
-        with self._lock:
-            found = self._known.get(tenant_id)
-            if found is None:
-                folder = self.data / encode(tenant_id)
-                index = Index(tenant_id, folder, self.data)
-                leases = LeaseFiles(folder, self.data, self.here)
-                found = Tenant(folder, index, leases, Graves(folder, self.data))
-                self._known[tenant_id] = found
-            return found
 
 
 class Shelf:
@@ -299,6 +261,7 @@ class Shelf:
             lines = repaired(log, tenant_id, new_id)
         if lines:
             self._forget((tenant_id, session_id))
+            self._tenants.get(tenant_id).snapshot(session_id).unlink(missing_ok=True)
         return lines
 
     def claim(self, ref: RunRef, ttl: timedelta, holder: str, *, steal: bool) -> Lease:
@@ -360,6 +323,23 @@ class Shelf:
             if not due:
                 return list(log.ledger.roots())
             return [t.entry for t in log.ledger.open.values() if t.entry.due(now)]
+
+    def keep(self, tenant_id: str, session_id: str, part: bytes, *, first: bool) -> None:
+        """Add to the snapshot of a session, if it is there (see `Snapshots.add`)."""
+        tenant = self._tenants.get(tenant_id)
+        path = tenant.snapshot(session_id)
+        with self._session(tenant_id, session_id) as log:
+            if log is None:
+                return
+            if first or not path.exists():
+                make_folder(path.parent, top=self._tenants.data)
+                replace_file(path, part + b"\n", sync=False)
+                return
+            fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+            try:
+                write_all(fd, part + b"\n")
+            finally:
+                os.close(fd)
 
     def bury(self, tenant_id: str, session_id: str, by: str) -> None:
         """Erase the file of a session and its runs from the index (see `Journal.delete`)."""

@@ -9,13 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from loom_ia.adapters.files import folder_key, make_folder, reported
+from loom_ia.adapters.files import folder_key, make_folder, read_file, reported
 from loom_ia.adapters.io import Lane
 from loom_ia.adapters.storage.jsonl.blobs import JsonlBlobs
 from loom_ia.adapters.storage.jsonl.leases import this_process
 from loom_ia.adapters.storage.jsonl.log import logger
 from loom_ia.adapters.storage.jsonl.search import Search, grouped, listed, places
-from loom_ia.adapters.storage.jsonl.shelf import Shelf, Tenant, Tenants
+from loom_ia.adapters.storage.jsonl.shelf import Shelf
+from loom_ia.adapters.storage.jsonl.tenants import Tenant, Tenants
 from loom_ia.core.errors import StoreUnavailableError
 from loom_ia.core.events import Event
 from loom_ia.core.ports import (
@@ -211,8 +212,25 @@ class JsonlLeases:
         return await desk.lane.call(partial(desk.shelf.release, lease, position, waiting=waiting))
 
 
+class JsonlSnapshots:
+    """Snapshots of sessions, one file for each."""
+
+    def __init__(self, desk: _Desk) -> None:
+        self._desk = desk
+
+    async def load(self, tenant_id: str, session_id: str) -> Sequence[bytes]:
+        tenant = self._desk.tenants.get(tenant_id)
+        data = await self._desk.read(tenant, partial(read_file, tenant.snapshot(session_id)))
+        return (data or b"").splitlines()
+
+    async def add(self, tenant_id: str, session_id: str, part: bytes, *, first: bool) -> None:
+        desk = self._desk
+        job = partial(desk.shelf.keep, tenant_id, session_id, part, first=first)
+        await desk.lane.call(job)
+
+
 class JsonlStore:
-    """Journal, index, leases and blobs of a folder; several processes may share it."""
+    """Journal, index, leases, blobs and snapshots of a folder; several processes may share it."""
 
     blobs: JsonlBlobs
 
@@ -232,6 +250,7 @@ class JsonlStore:
         self.journal = JsonlJournal(desk)
         self.index = JsonlIndex(desk)
         self.leases = JsonlLeases(desk)
+        self.snapshots = JsonlSnapshots(desk)
         self.blobs = JsonlBlobs(self._data, key, desk.side, self._clock)
 
     def _prepare(self) -> tuple[bytes, _Desk]:

@@ -35,6 +35,7 @@ class _Session:
     ledger: Ledger = field(default_factory=Ledger)
     events: list[Event] = field(default_factory=list[Event])
     runs: dict[str, list[Event]] = field(default_factory=dict[str, list[Event]])
+    snapshot: list[bytes] = field(default_factory=list[bytes])
 
 
 @dataclass(slots=True, eq=False)
@@ -271,8 +272,23 @@ class MemoryBlobs:
         return data
 
 
+class MemorySnapshots:
+    """Snapshots of sessions, that go with them."""
+
+    def __init__(self, shelves: _Shelves) -> None:
+        self._shelves = shelves
+
+    async def load(self, tenant_id: str, session_id: str) -> Sequence[bytes]:
+        return list(self._shelves.session(tenant_id, session_id).snapshot)
+
+    async def add(self, tenant_id: str, session_id: str, part: bytes, *, first: bool) -> None:
+        session = self._shelves.tenant(tenant_id).sessions.get(session_id)
+        if session is not None:
+            session.snapshot = [part] if first else [*session.snapshot, part]
+
+
 class MemoryStore:
-    """Journal, index, leases and blobs of one process."""
+    """Journal, index, leases, blobs and snapshots of one process."""
 
     def __init__(self, clock: Clock) -> None:
         shelves = _Shelves(clock)
@@ -280,3 +296,4 @@ class MemoryStore:
         self.index = MemoryIndex(shelves)
         self.leases = MemoryLeases(shelves)
         self.blobs = MemoryBlobs(shelves)
+        self.snapshots = MemorySnapshots(shelves)
