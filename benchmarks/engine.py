@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -51,7 +52,12 @@ class Line:
 
 
 def config(folder: Path | None, *, effects: str = "none", approval: str = "never") -> object:
-    backend = {"backend": "memory"} if folder is None else {"backend": "jsonl", "path": str(folder)}
+    if folder is None:
+        backend = {"backend": "memory"}
+    elif folder.suffix == ".db":
+        backend = {"backend": "sqlite", "path": str(folder)}
+    else:
+        backend = {"backend": "jsonl", "path": str(folder)}
     tool = {"python": "add", "side_effects": effects, "approval": approval}
     values = {
         "version": 1,
@@ -105,7 +111,7 @@ class Script:
 
 
 def loom(folder: Path | None, script: Script, *, effects: str = "none", approval: str = "never"):
-    opened = Loom(config(folder, effects=effects, approval=approval), root=folder or Path())
+    opened = Loom(config(folder, effects=effects, approval=approval), root=HERE)
     opened.register("M", script)
     opened.register("add", add)
     opened.register("read", read)
@@ -259,6 +265,15 @@ async def jobs_bcd(lines: list[Line], folder: Path, scale: float) -> None:
             True,
         ),
     ]
+    tables = {sync: floor.Rows(folder / f"{sync}.db", sync) for sync in ("never", "effect")}
+    for title, sync, effects, times, bound in (
+        ("tool with effects", "effect", "irreversible", 5, 1.5),
+        ("pure tool", "never", "none", 50, 2.5),
+    ):
+        low = partial(floor.kept, 10, tables[sync].write)
+        mine = partial(ours, folder / f"{effects}.db", 10, times, effects=effects)
+        name = f"D per turn, sqlite, {title}"
+        jobs.append((name, partial(base, low, times), mine, 10, bound, True))
     rounds: list[tuple[list[float], list[float]]] = [([], []) for _ in jobs]
     for _ in range(ROUNDS):
         for (_, low, mine, unit, _, _), (lows, mines) in zip(jobs, rounds, strict=True):
@@ -267,17 +282,21 @@ async def jobs_bcd(lines: list[Line], folder: Path, scale: float) -> None:
     for (name, _, _, _, bound, ratio), (lows, mines) in zip(jobs, rounds, strict=True):
         lines.append(Line(name, median(lows), median(mines), bound, "µs", ratio=ratio))
     sizes = [path.stat().st_size / 1000 for path in (folder / "p").glob("*/*.jsonl")]
-    lines.append(Line("D kept for 10 turns", None, median(sizes), 25, "kB"))
+    lines.append(Line("D kept for 10 turns, jsonl", None, median(sizes), 25, "kB"))
+    size = (folder / "none.db").stat().st_size / 1000 / (ROUNDS * 51)
+    lines.append(Line("D kept for 10 turns, sqlite", None, size, 25, "kB"))
+    for table in tables.values():
+        table.close()
 
 
 async def job_e(lines: list[Line], folder: Path) -> None:
-    for name, where in (("memory", None), ("jsonl", folder / "g")):
+    for name, where in (("memory", None), ("jsonl", folder / "g"), ("sqlite", folder / "g.db")):
         values = [await growth(where) for _ in range(ROUNDS)]
         lines.append(Line(f"E turn 200 over turn 10, {name}", None, median(values), 1.1, "×"))
 
 
 async def job_f(lines: list[Line], scale: float) -> None:
-    for name, bound in (("memory", 2.2), ("jsonl", 2.75)):
+    for name, bound in (("memory", 2.2), ("jsonl", 2.75), ("sqlite", 4.5)):
         lows, mine, sizes = [], [], []
         for _ in range(max(ROUNDS // 2, 1)):
             lows.append(float(child("floor_f", name)))
@@ -330,15 +349,19 @@ async def main() -> None:
 
 async def floor_f(name: str) -> None:
     with tempfile.TemporaryDirectory(dir=HERE) as folder:
-        if name == "memory":
-            print(await floor.many_bare(1000, 10, 0.05))
-        else:
-            print(await floor.many_kept(1000, 10, 0.05, Path(folder)))
+        match name:
+            case "memory":
+                print(await floor.many_bare(1000, 10, 0.05))
+            case "sqlite":
+                print(await floor.many_rows(1000, 10, 0.05, Path(folder)))
+            case _:
+                print(await floor.many_lines(1000, 10, 0.05, Path(folder)))
 
 
 async def ours_f(name: str) -> None:
     with tempfile.TemporaryDirectory(dir=HERE) as folder:
-        print(*await many(None if name == "memory" else Path(folder)))
+        where = {"memory": None, "jsonl": Path(folder), "sqlite": Path(folder, "f.db")}
+        print(*await many(where[name]))
 
 
 if __name__ == "__main__":

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sqlite3
 import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from statistics import median
@@ -105,11 +107,58 @@ class Lines:
         os.close(self.fd)
 
 
-class Group:
-    """One thread that writes for all runs and answers each when its lines are in the file."""
+class Rows:
+    """A table of SQLite, written in the loop, synced at each commit: one for each effect."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, path: Path, sync: Sync) -> None:
+        self.db = table(path, "NORMAL" if sync == "never" else "FULL")
+        self.sync = sync
+        self.waiting: list[tuple[str]] = []
+
+    async def write(self, events: list[dict[str, object]], effect: bool) -> None:  # noqa: FBT001
+        for one in events:
+            self.waiting.append((json.dumps(one),))
+            if self.sync == "event":
+                self._insert()
+        if effect or self.sync == "never":
+            self._insert()
+
+    def _insert(self) -> None:
+        insert(self.db, self.waiting)
+        self.waiting = []
+
+    def close(self) -> None:
+        self.db.close()
+
+
+def table(path: Path, synchronous: str) -> sqlite3.Connection:
+    """A database of one table, in a log that is written ahead."""
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    db.execute("PRAGMA journal_mode = wal")
+    db.execute(f"PRAGMA synchronous = {synchronous}")
+    db.execute("CREATE TABLE IF NOT EXISTS events (id INTEGER PRIMARY KEY, line TEXT)")
+    return db
+
+
+def insert(db: sqlite3.Connection, rows: list[tuple[str]]) -> None:
+    """One transaction."""
+    db.execute("BEGIN IMMEDIATE")
+    db.executemany("INSERT INTO events (line) VALUES (?)", rows)
+    db.execute("COMMIT")
+
+
+def append(folder: Path, jobs: list[tuple[str, bytes]]) -> None:
+    """Write lines of many runs, one file each."""
+    for run, data in jobs:
+        with (folder / run).open("ab", buffering=0) as file:
+            file.write(data)
+
+
+class Group:
+    """One thread that writes for all runs and answers each when its lines are kept."""
+
+    def __init__(self, keep: Callable[[list[tuple[str, bytes]]], None]) -> None:
+        self.keep = keep
         self.jobs: SimpleQueue[tuple[str, bytes, asyncio.Future[None]] | None] = SimpleQueue()
         self.thread = Thread(target=self._work, daemon=True)
         self.thread.start()
@@ -134,10 +183,8 @@ class Group:
                 while True:
                     batch.append(self.jobs.get_nowait())
             done = [job for job in batch if job is not None]
-            for run, data, _ in done:
-                with (self.folder / run).open("ab", buffering=0) as file:
-                    file.write(data)
             if done:
+                self.keep([(run, data) for run, data, _ in done])
                 loop = done[0][2].get_loop()
                 loop.call_soon_threadsafe(_answer, [answer for _, _, answer in done])
             if len(done) < len(batch):
@@ -156,9 +203,30 @@ async def many_bare(runs: int, turns: int, delay: float) -> float:
     return time.perf_counter() - start
 
 
-async def many_kept(runs: int, turns: int, delay: float, folder: Path) -> float:
+async def many_lines(runs: int, turns: int, delay: float, folder: Path) -> float:
     """Seconds for many runs at once, one file each."""
-    group = Group(folder)
+    return await many_kept(runs, turns, delay, partial(append, folder))
+
+
+async def many_rows(runs: int, turns: int, delay: float, folder: Path) -> float:
+    """Seconds for many runs at once, in one table."""
+    db = table(folder / "many.db", "NORMAL")
+
+    def keep(jobs: list[tuple[str, bytes]]) -> None:
+        rows = [(line.decode(),) for _, data in jobs for line in data.splitlines()]
+        insert(db, rows)
+
+    try:
+        return await many_kept(runs, turns, delay, keep)
+    finally:
+        db.close()
+
+
+async def many_kept(
+    runs: int, turns: int, delay: float, keep: Callable[[list[tuple[str, bytes]]], None]
+) -> float:
+    """Seconds for many runs at once, their writes grouped."""
+    group = Group(keep)
     start = time.perf_counter()
     names = [f"{n}.jsonl" for n in range(runs)]
     await asyncio.gather(*(kept(turns, group.writer(n), delay, run=n) for n in names))
@@ -197,14 +265,18 @@ async def seconds(run: Callable[[], Awaitable[None]], times: int) -> float:
 async def main() -> None:
     with tempfile.TemporaryDirectory(dir=".") as name:
         folder = Path(name)
+        tables = {sync: Rows(folder / f"{sync}.db", sync) for sync in ("never", "effect", "event")}
         jobs: dict[str, tuple[Callable[[], Awaitable[None]], int, int]] = {
             "B  one run, nothing kept": (lambda: bare(0), 200, 1),
             "B  one run, events built": (lambda: memory(0), 200, 1),
             "C  per turn, nothing kept": (lambda: bare(10), 100, 10),
             "C  per turn, events built": (lambda: memory(10), 50, 10),
-            "D  per turn, unsynced": (lambda: lines(10, folder, "never"), 10, 10),
-            "D  per turn, one synced write": (lambda: lines(10, folder, "effect"), 5, 10),
-            "D  per turn, synced per event": (lambda: lines(10, folder, "event"), 5, 10),
+            "D  per turn, jsonl, unsynced": (lambda: lines(10, folder, "never"), 10, 10),
+            "D  per turn, jsonl, one sync": (lambda: lines(10, folder, "effect"), 5, 10),
+            "D  per turn, jsonl, per event": (lambda: lines(10, folder, "event"), 5, 10),
+            "D  per turn, sqlite, unsynced": (lambda: kept(10, tables["never"].write), 10, 10),
+            "D  per turn, sqlite, one sync": (lambda: kept(10, tables["effect"].write), 5, 10),
+            "D  per turn, sqlite, per event": (lambda: kept(10, tables["event"].write), 5, 10),
         }
         taken: dict[str, list[float]] = {name: [] for name in jobs}
         for _ in range(5):
@@ -213,8 +285,11 @@ async def main() -> None:
         for title, values in taken.items():
             print(f"{title:34} {median(values) * 1e6:10.1f} µs")
         print(f"{'F  1,000 runs, nothing kept':34} {await many_bare(1000, 10, 0.05):10.2f} s")
-        kept_all = await many_kept(1000, 10, 0.05, folder)
-        print(f"{'F  1,000 runs, jsonl':34} {kept_all:10.2f} s")
+        for title, many in (("jsonl", many_lines), ("sqlite", many_rows)):
+            taken_all = await many(1000, 10, 0.05, folder)
+            print(f"{f'F  1,000 runs, {title}':34} {taken_all:10.2f} s")
+        for rows in tables.values():
+            rows.close()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """A process killed at random moments: no effect doubled, none lost, whatever it was doing."""
 
+import asyncio
 import contextlib
 import os
 import random
@@ -8,11 +9,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from loom_ia.core.events import decode
+from loom_ia.adapters.env import Env
 from loom_ia.core.fold import fold
 from loom_ia.core.model import Message
 
@@ -25,12 +27,12 @@ SECONDS = 0.15
 class Driver:
     """The process that forks one process for each drive."""
 
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, folder, backend):
+        self.folder, self.backend = folder, backend
         address = str(folder / "ledger.sock")
         self.ledger = self._spawn("ledger.py", address, str(folder / "ledger"))
         assert self.ledger.stdout.readline() == b"ready\n"
-        self.process = self._spawn("driver.py", str(folder), address)
+        self.process = self._spawn("driver.py", str(folder), address, backend)
 
     def _spawn(self, name, *arguments):
         return subprocess.Popen(
@@ -58,9 +60,9 @@ class Driver:
             process.stdout.close()
 
 
-@pytest.fixture
-def driver(tmp_path):
-    driver = Driver(tmp_path)
+@pytest.fixture(params=["jsonl", "sqlite"])
+def driver(request, tmp_path):
+    driver = Driver(tmp_path, request.param)
     yield driver
     driver.close()
 
@@ -79,9 +81,14 @@ def results(messages: list[Message]):
     return {b.call_id: b.content[0].text for b in told}
 
 
-def check(folder, runs):
-    lines = (folder / "data" / "t" / "s.jsonl").read_bytes().splitlines()
-    events = [decode(line) for line in lines]
+async def journal(folder, backend):
+    settings = import_module(f"loom_ia.adapters.storage.{backend}").Settings()
+    async with settings.open(Env(folder)) as store:
+        return (await store.journal.session("t", "s")).events
+
+
+def check(driver, runs):
+    folder, events = driver.folder, asyncio.run(journal(driver.folder, driver.backend))
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     names, counts = effects(folder)
     for run_id in runs:
@@ -107,7 +114,7 @@ def check(folder, runs):
     return len(names)
 
 
-def kill(driver, folder, times):
+def kill(driver, times):
     """Kill drives until as many died of it, then let the last run end."""
     draw, runs, killed = random.Random(7), ["r0"], 0
     while killed < times:
@@ -118,14 +125,14 @@ def kill(driver, folder, times):
     for _ in range(3):
         if driver.drive(runs[-1]) == 0:
             break
-    assert check(folder, runs)
+    assert check(driver, runs)
     return runs
 
 
-def test_a_process_killed_ten_times_doubles_and_loses_nothing(driver, tmp_path):
-    kill(driver, tmp_path, 10)
+def test_a_process_killed_ten_times_doubles_and_loses_nothing(driver):
+    kill(driver, 10)
 
 
 @pytest.mark.slow
-def test_a_process_killed_a_hundred_times_doubles_and_loses_nothing(driver, tmp_path):
-    kill(driver, tmp_path, 100)
+def test_a_process_killed_a_hundred_times_doubles_and_loses_nothing(driver):
+    kill(driver, 100)

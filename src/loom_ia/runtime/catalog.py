@@ -28,6 +28,11 @@ class UnknownAdapterError(LoomError):
 class StoreSettings(BaseModel):
     """Settings of a storage backend."""
 
+    @property
+    def folder(self) -> str | None:
+        """Where the files of sessions go when nothing else is said; None keeps them in memory."""
+        return "data"
+
     def open(self, env: object) -> AbstractAsyncContextManager[Store]:
         """Open what is described."""
         raise NotImplementedError

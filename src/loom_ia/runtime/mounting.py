@@ -71,7 +71,7 @@ def prepare(loaded: Loaded, given: Mapping[str, object]) -> Mounting:
         loaded=loaded,
         environment=catalog.environment(loaded.root, dict(os.environ)),
         store=store,
-        artifacts=_artifacts(loaded),
+        artifacts=_artifacts(loaded, store),
         bus=validated(wakes, loaded.source, ("storage", "bus"), value=bus.settings),
         models=models,
         given=replaced,
@@ -155,16 +155,15 @@ def _installed() -> Installed:
     )
 
 
-def _artifacts(loaded: Loaded) -> ArtifactsSettings:
+def _artifacts(loaded: Loaded, store: StoreSettings) -> ArtifactsSettings:
     """Files follow the journal: beside it when it is in a folder, else in memory."""
-    section, events = loaded.config.storage.artifacts, loaded.config.storage.events
+    section = loaded.config.storage.artifacts
     if section is not None:
         backend, values = section.backend, section.settings
-    elif events.backend == "memory":
+    elif store.folder is None:
         backend, values = "memory", {}
     else:
-        folder = events.settings.get("path", "data")
-        backend, values = "local", {"path": f"{folder}/.artifacts"}
+        backend, values = "local", {"path": f"{store.folder}/.artifacts"}
     where = ("storage", "artifacts")
     kind = _found(Text("Files"), backend, catalog.artifacts_settings)
     return validated(kind, loaded.source, where, value=values)

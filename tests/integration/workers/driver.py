@@ -7,10 +7,10 @@ import asyncio
 import os
 import sys
 import traceback
+from importlib import import_module
 from pathlib import Path
 
 from loom_ia.adapters.env import Env
-from loom_ia.adapters.storage.jsonl import Settings
 from loom_ia.adapters.system import SystemClock, SystemIds
 from loom_ia.core.events import Principal, RunResumed, RunStarted
 from loom_ia.core.model import ModelSpec, TextBlock, ToolSpec, user
@@ -56,7 +56,7 @@ class Hand:
         return launch
 
 
-async def drive(run_id, folder, address):
+async def drive(run_id, folder, address, settings):
     tools = {name: Hand(name, address) for name in PLANS}
     turns = [{"tool_calls": [{"name": n} for n in names]} for names in SCRIPT]
     world = World(
@@ -68,7 +68,7 @@ async def drive(run_id, folder, address):
         specs=[tool.spec for tool in tools.values()],
         language="fr",
     )
-    async with Settings(path="data").open(Env(folder)) as store:
+    async with settings.open(Env(folder)) as store:
         ids, ref = SystemIds(), RunRef("t", "s", run_id, run_id)
         ports = Ports(store.journal, store.leases, store.blobs, SystemClock(), ids, "me")
         state = await load(ref, ports)
@@ -84,14 +84,14 @@ async def drive(run_id, folder, address):
     return 0 if state.status == "completed" else 3
 
 
-def forked(run_id, folder, address):
+def forked(run_id, folder, address, settings):
     """Drive in a process of its own; its pid."""
     pid = os.fork()
     if pid:
         return pid
     status = 4
     try:
-        status = asyncio.run(drive(run_id, folder, address))
+        status = asyncio.run(drive(run_id, folder, address, settings))
     except BaseException:  # noqa: BLE001  nothing of it may reach the process that forks
         traceback.print_exc()
     finally:
@@ -99,9 +99,10 @@ def forked(run_id, folder, address):
 
 
 def main():
-    folder, address = Path(sys.argv[1]), sys.argv[2]
+    folder, address, backend = Path(sys.argv[1]), *sys.argv[2:]
+    settings = import_module(f"loom_ia.adapters.storage.{backend}").Settings()
     for line in sys.stdin:
-        pid = forked(line.strip(), folder, address)
+        pid = forked(line.strip(), folder, address, settings)
         sys.stdout.write(f"{pid}\n")
         sys.stdout.flush()
         _, status = os.waitpid(pid, 0)

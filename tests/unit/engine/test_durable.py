@@ -1,12 +1,13 @@
-"""The same promises on files: cut, raced and resumed through another store of the same folder."""
+"""The same promises on disk: cut, raced and resumed through another store of the same files."""
 
 import asyncio
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loom_ia.adapters.env import Env
-from loom_ia.adapters.storage.jsonl import Settings
+from loom_ia.adapters.storage import jsonl, sqlite
 from loom_ia.core.errors import SessionBusyError
 from loom_ia.core.fold import fold
 from loom_ia.core.ports import RunRef
@@ -14,6 +15,11 @@ from loom_ia.testing.journals import Cut, Cutting, Gated
 
 NAMES = ["lire", "ranger", "noter", "envoyer", "lancer", "casser"]
 SCRIPTS = st.lists(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3), max_size=2)
+
+
+@pytest.fixture(scope="module", params=[jsonl.Settings, sqlite.Settings], ids=["jsonl", "sqlite"])
+def files(request):
+    return request.param()
 
 
 def check(play, events, state):
@@ -35,10 +41,10 @@ def check(play, events, state):
 @given(script=SCRIPTS, cut=st.integers(0, 14), kept=st.booleans())
 @settings(max_examples=20)
 async def test_a_run_cut_on_one_store_is_resumed_by_another(
-    stage, tmp_path_factory, script, cut, kept
+    stage, files, tmp_path_factory, script, cut, kept
 ):
     env = Env(tmp_path_factory.mktemp("data"))
-    async with Settings().open(env) as first, Settings().open(env) as second:
+    async with files.open(env) as first, files.open(env) as second:
         play = stage(script, store=first)
         await play.start()
         dying = Gated(first, Cutting(cut, kept=kept))
@@ -56,10 +62,10 @@ async def test_a_run_cut_on_one_store_is_resumed_by_another(
 @given(script=SCRIPTS, turns=st.lists(st.integers(0, 12), max_size=10))
 @settings(max_examples=15)
 async def test_drivers_of_two_stores_share_a_run_without_doubling(
-    stage, tmp_path_factory, script, turns
+    stage, files, tmp_path_factory, script, turns
 ):
     env = Env(tmp_path_factory.mktemp("data"))
-    async with Settings().open(env) as first, Settings().open(env) as second:
+    async with files.open(env) as first, files.open(env) as second:
         play = stage(script, turns, store=first)
         await play.start()
         await asyncio.gather(*(play.drive(s, steal=True) for s in (first, second, first)))
@@ -67,9 +73,9 @@ async def test_drivers_of_two_stores_share_a_run_without_doubling(
         check(play, await play.events(), state)
 
 
-async def test_of_starts_raced_by_two_stores_exactly_one_wins(stage, tmp_path):
+async def test_of_starts_raced_by_two_stores_exactly_one_wins(stage, files, tmp_path):
     env = Env(tmp_path)
-    async with Settings().open(env) as first, Settings().open(env) as second:
+    async with files.open(env) as first, files.open(env) as second:
         play = stage(store=first)
         refs = [RunRef("t", "s", f"r{n}", f"r{n}") for n in range(6)]
         outcomes = await asyncio.gather(

@@ -21,6 +21,11 @@ class Settings(BaseModel):
     path: str = "data"
     """Folder of the journals; a relative one starts at the configuration file."""
 
+    @property
+    def folder(self) -> str:
+        """Where the files of sessions go when nothing else is said."""
+        return self.path
+
     @asynccontextmanager
     async def open(self, env: Env) -> AsyncGenerator[JsonlStore]:
         """The store in that folder, which is created if needed.

@@ -12,11 +12,11 @@ from typing import TypeVar
 from loom_ia.adapters.files import folder_key, make_folder, read_file, reported
 from loom_ia.adapters.io import Lane
 from loom_ia.adapters.storage.jsonl.blobs import JsonlBlobs
-from loom_ia.adapters.storage.jsonl.leases import this_process
 from loom_ia.adapters.storage.jsonl.log import logger
 from loom_ia.adapters.storage.jsonl.search import Search, grouped, listed, places
 from loom_ia.adapters.storage.jsonl.shelf import Shelf
 from loom_ia.adapters.storage.jsonl.tenants import Tenant, Tenants
+from loom_ia.adapters.storage.process import this_process
 from loom_ia.core.errors import StoreUnavailableError
 from loom_ia.core.events import Event
 from loom_ia.core.ports import (

@@ -11,7 +11,8 @@ from threading import Lock
 from loom_ia.adapters.names import encode
 from loom_ia.adapters.storage.jsonl.graves import Graves, snapshot_path
 from loom_ia.adapters.storage.jsonl.index import Index
-from loom_ia.adapters.storage.jsonl.leases import LeaseFiles, Process
+from loom_ia.adapters.storage.jsonl.leases import LeaseFiles
+from loom_ia.adapters.storage.process import Process
 
 
 @dataclass(slots=True, eq=False)

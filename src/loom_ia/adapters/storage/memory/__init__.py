@@ -18,6 +18,10 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    @property
+    def folder(self) -> None:
+        """Files of sessions live as long as their journal."""
+
     @asynccontextmanager
     async def open(self, env: Env) -> AsyncGenerator[MemoryStore]:
         """An empty store."""
