@@ -11,7 +11,7 @@ import pytest
 
 from loom_ia.access import Loom
 from loom_ia.config import LoomConfig
-from loom_ia.core.errors import RunNotFoundError
+from loom_ia.core.errors import RunNotFoundError, SessionErasedError
 from loom_ia.core.events import Event, Principal
 from loom_ia.runtime import following
 from loom_ia.runtime.errors import InvalidRequestError, NotEnteredError, SessionNotFoundError
@@ -219,6 +219,23 @@ async def test_a_follower_that_stops_leaves_nothing_behind(deaf: None) -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert not bus._listeners
+
+
+async def test_a_follower_of_an_erased_session_is_told_and_sees_nothing_more(deaf: None) -> None:
+    async with await opened(ACT, "fini", approval="always") as loom:
+        await loom.run("a", "x", run_id="r", session="s")
+        seen = [Seen(), Seen()]
+        followers = [
+            asyncio.create_task(seen[0].take(loom.follow("r"))),
+            asyncio.create_task(seen[1].take(loom.follow(session="s"))),
+        ]
+        for one in seen:
+            await one.until("approval.requested")
+        await loom.delete_session("s")
+        for follower in followers:
+            with pytest.raises(SessionErasedError):
+                async with asyncio.timeout(LONG):
+                    await follower
 
 
 async def test_closing_the_loom_lets_its_followers_go(deaf: None) -> None:

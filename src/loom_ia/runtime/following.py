@@ -43,6 +43,7 @@ async def follow_run(host: Host, tenant: str, run_id: str, after: int) -> AsyncG
 
     Raises:
         RunNotFoundError: no run of this tenant has this id.
+        SessionErasedError: its session was erased meanwhile.
         NotEnteredError: the Loom was closed meanwhile.
 
     """
@@ -56,6 +57,8 @@ async def follow_run(host: Host, tenant: str, run_id: str, after: int) -> AsyncG
                     yield event
             if state.ending is not None:
                 return
+            if not new:
+                await host.sessions.refuse_erased(tenant, ref.session_id)
             await _heard(listener)
 
 
@@ -73,6 +76,7 @@ async def follow_session(
 
     Raises:
         SessionNotFoundError: no session of this tenant has this id.
+        SessionErasedError: it was erased meanwhile.
         NotEnteredError: the Loom was closed meanwhile.
 
     """
@@ -81,9 +85,12 @@ async def follow_session(
         raise SessionNotFoundError(session_id=session_id)
     async with host.bus.listen(tenant, session_id) as listener:
         while True:
-            for event in (await journal.session(tenant, session_id, after=after)).events:
+            events = (await journal.session(tenant, session_id, after=after)).events
+            for event in events:
                 after = event.seq
                 yield event
+            if not events:
+                await host.sessions.refuse_erased(tenant, session_id)
             await _heard(listener)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from loom_ia.core.errors import LoomError, SessionErasedError
 from loom_ia.core.ports import Paging, RunFilter, every
-from loom_ia.core.projections.index import Tombstone
+from loom_ia.core.projections.index import SessionEntry, Tombstone
 from loom_ia.core.projections.view import (
     ErasedSession,
     SessionDetail,
@@ -45,25 +45,20 @@ class Sessions:
 
     async def shown(self, tenant: str, session_id: str, after: str, limit: int) -> SessionDetail:
         """See `Loom.session`."""
+        entry = await self._known(tenant, session_id)
         index = self._host.store.index
-        found = await index.sessions(tenant, session_id)
-        if not found.items:
-            raise await self._unknown(tenant, session_id)
         runs = await index.runs(tenant, RunFilter(session_id), _paging(after, limit))
         lines = tuple(line(entry, runs.now) for entry in runs)
-        fields = session_fields(found.items[0]) | {"lines": lines, "next": runs.next}
+        fields = session_fields(entry) | {"lines": lines, "next": runs.next}
         return SessionDetail.model_validate(fields)
 
     async def export(self, tenant: str, session_id: str) -> AsyncGenerator[str]:
         """See `Loom.export_session`."""
-        index = self._host.store.index
-        if not (await index.sessions(tenant, session_id)).items:
-            raise await self._unknown(tenant, session_id)
+        await self._known(tenant, session_id)
         host = self._host
         async for written in exported(host.store, host.artifacts, tenant, session_id):
             yield written
-        if await index.erased(tenant, session_id):
-            raise await self._unknown(tenant, session_id)
+        await self.refuse_erased(tenant, session_id)
 
     async def delete(self, tenant: str, session_id: str, by: str) -> ErasedSession:
         """See `Loom.delete_session`."""
@@ -71,6 +66,7 @@ class Sessions:
         await self._stop(tenant, session_id)
         tomb = await self._host.store.journal.delete(tenant, session_id, by=by)
         self._host.histories.forget(tenant, session_id)
+        self._host.bus.wake(tenant, session_id)
         if tomb is None:
             raise SessionNotFoundError(session_id=session_id)
         tomb = await self._finish(tenant, tomb)
@@ -99,12 +95,28 @@ class Sessions:
         await self._host.artifacts.drop(tenant, session_id)
         return await journal.delete(tenant, session_id, by=tomb.by, complete=True) or tomb
 
-    async def _unknown(self, tenant: str, session_id: str) -> LoomError:
-        """What is raised for a session that has no run."""
+    async def refuse_erased(self, tenant: str, session_id: str) -> None:
+        """Raise for a session that was erased.
+
+        Raises:
+            SessionErasedError: says when, and by whom.
+
+        """
         for tomb in await self._host.store.index.erased(tenant, session_id):
             at = tomb.at.isoformat(timespec="seconds")
-            return SessionErasedError(session_id=session_id, by=tomb.by, at=at)
-        return SessionNotFoundError(session_id=session_id)
+            raise SessionErasedError(session_id=session_id, by=tomb.by, at=at)
+
+    async def _known(self, tenant: str, session_id: str) -> SessionEntry:
+        """What the index knows of a session.
+
+        Raises:
+            SessionErasedError, SessionNotFoundError: it has no run.
+
+        """
+        for entry in await self._host.store.index.sessions(tenant, session_id):
+            return entry
+        await self.refuse_erased(tenant, session_id)
+        raise SessionNotFoundError(session_id=session_id)
 
 
 def _paging(after: str, limit: int) -> Paging:
