@@ -303,6 +303,15 @@ async def test_a_long_session_is_searched_from_an_instant(bed: Bed):
     assert [e.position for e in found] == list(range(301, 402))
 
 
+async def test_a_search_skips_nothing_of_one_instant(bed: Bed):
+    await bed.start(run())
+    for n in range(300):
+        await bed.write(run(), Fence("report"), ToolReported(call_id=f"c{n}" + "é" * 400))
+    which = EventFilter(since=MORNING)
+    found = await everything(lambda p: bed.store.journal.query("t", which, p), 50)
+    assert [e.position for e in found] == list(range(1, 302))
+
+
 async def test_a_session_is_read_in_parts(bed: Bed):
     await bed.start(run())
     for n in range(5):

@@ -230,6 +230,8 @@ async def test_each_run_of_a_long_session_reads_the_same(store: Store):
         costs.append(counting.given - before)
     assert max(costs[10:]) <= 8
     assert sum(costs[10:20]) == sum(costs[190:])
+    kept = b"".join(await store.snapshots.load("t", "s"))
+    assert [kept.count(b'"question r%d"' % n) for n in (1, 77, 150)] == [1, 1, 1]
     cold = Counting(store.journal)
     assert len(await told(Histories(cold, store.snapshots))) == 400
     assert cold.given <= 2 * EVERY + 1
