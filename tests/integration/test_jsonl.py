@@ -30,6 +30,7 @@ from loom_ia.core.errors import (
     JournalMovedError,
     RunNotFoundError,
     SessionBusyError,
+    SessionErasedError,
     StoreUnavailableError,
 )
 from loom_ia.core.events import (
@@ -538,6 +539,29 @@ async def test_an_erased_session_stays_erased(tmp_path):
         with pytest.raises(StoreUnavailableError):
             await start(store, run())
     assert not journal(tmp_path).exists()
+
+
+async def test_what_one_store_erases_no_other_one_brings_back(tmp_path):
+    async with opened(tmp_path) as store, opened(tmp_path) as other:
+        await start(store, run())
+        await other.snapshots.add("t", "s", b"part", first=True)
+        await report(other, run())
+        erasing = (
+            one.journal.delete("t", "s", by=name) for name, one in (("a", store), ("b", other))
+        )
+        first, second = await asyncio.gather(*erasing)
+        assert first is not None
+        assert first == second
+        for one in (store, other):
+            with pytest.raises(SessionErasedError):
+                await report(one, run())
+            with pytest.raises(SessionErasedError):
+                await start(one, run("new"))
+            await one.snapshots.add("t", "s", b"late", first=True)
+            assert list(await one.index.sessions("t")) == []
+            assert await one.index.locate("t", "r") is None
+    kept = {p.name for p in journal(tmp_path).parent.rglob("*") if p.is_file()}
+    assert kept == {".index.jsonl", ".lock", "s.json"}
 
 
 # --- index and leases

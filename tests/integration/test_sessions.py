@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -166,6 +167,40 @@ async def test_a_damaged_session_is_listed_exported_and_erased(tmp_path):
         await loom.delete_session("s")
         assert (await loom.sessions()).sessions == ()
     assert not path.exists()
+
+
+async def test_a_session_of_which_nothing_can_be_read_is_listed_and_erased(tmp_path):
+    async with await entered(tmp_path, calls("envoyer", a="x")) as loom:
+        await loom.run("a", "Bonjour", session="s")
+    path = tmp_path / "data/default/s.jsonl"
+    path.write_bytes(b"\0" * 40 + b"\n" + b"\0" * 40 + b"\n")
+    async with await entered(tmp_path) as loom:
+        assert [v.session_id for v in (await loom.sessions()).sessions] == ["s"]
+        assert len((await loom.session("s")).lines) == 1
+        await loom.delete_session("s")
+        assert (await loom.sessions()).sessions == ()
+    assert not path.exists()
+
+
+async def test_tombstones_erase_again_what_a_backup_brought_back(tmp_path):
+    async with await entered(tmp_path) as loom:
+        for session in ("s", "x"):
+            await loom.run("a", "secret-7f3", session=session)
+        shutil.copytree(tmp_path / "data", tmp_path / "backup")
+        first = await loom.delete_session("s", by="key:admin")
+    for blob in (tmp_path / "data/default/.blobs").rglob("*"):
+        os.utime(blob, (0, 0))
+    async with await entered(tmp_path) as loom:
+        assert not (await loom.delete_session("s")).pending
+    shutil.move(tmp_path / "data/default/.erased", tmp_path / "ledger")
+    shutil.rmtree(tmp_path / "data")
+    shutil.move(tmp_path / "backup", tmp_path / "data")
+    shutil.move(tmp_path / "ledger", tmp_path / "data/default/.erased")
+    async with await entered(tmp_path) as loom:
+        assert [v.session_id for v in (await loom.sessions()).sessions] == ["x"]
+        again = await loom.delete_session("s")
+        assert (again.at, again.by) == (first.at, "key:admin")
+    assert [p.name for p in left(tmp_path / "data/default", "secret-7f3")] == ["x.jsonl"]
 
 
 async def test_a_run_of_this_process_is_stopped_then_erased(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +40,7 @@ class Graves:
     """Tombstones of a tenant: in `.erasing` while something may be left, then in `.erased`.
 
     The session's own file says whether it is erased: a tombstone in `.erasing` is older than that.
+    One in `.erased` beside such a file is that of a session that a backup brought back.
     """
 
     def __init__(self, tenant: Path, data: Path) -> None:
@@ -67,10 +69,11 @@ class Graves:
         return (self._erasing / _name(session_id)).exists()
 
     def pending(self) -> list[Grave]:
-        """Tombstones of the sessions of which something may be left."""
-        if not self._erasing.is_dir():
-            return []
-        found = [_parsed(read_file(path) or b"") for path in sorted(self._erasing.glob("*.json"))]
+        """Tombstones of the sessions of which something may be left, or was brought back."""
+        back = _names(self._erased, ".json") & _names(self._tenant, ".jsonl")
+        paths = [self._erasing / f"{name}.json" for name in _names(self._erasing, ".json")]
+        paths += [self._erased / f"{name}.json" for name in back]
+        found = [_parsed(read_file(path) or b"") for path in sorted(paths)]
         return [grave for grave in found if grave is not None]
 
     def tombstones(self, session_id: str | None) -> list[Tombstone]:
@@ -160,6 +163,15 @@ def _named(log: Log) -> Iterator[str]:
 
 def _name(session_id: str) -> str:
     return f"{encode(session_id)}.json"
+
+
+def _names(folder: Path, ending: str) -> set[str]:
+    """Names of the files of a folder, of those that end so, without that ending."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208  thousands of names, at each opening
+    except FileNotFoundError:
+        return set()
+    return {name.removesuffix(ending) for name in names if name.endswith(ending)}
 
 
 def _parsed(raw: bytes) -> Grave | None:

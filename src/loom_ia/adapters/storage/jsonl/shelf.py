@@ -308,7 +308,12 @@ class Shelf:
             yield log, log.ledger.now(self._tenants.clock())
 
     def entries(self, tenant_id: str, session_id: str, *, due: bool) -> list[RunEntry]:
-        """Root runs of a session, or those that have something to do."""
+        """Root runs of a session, or those that have something to do.
+
+        Raises:
+            JournalDamagedError: nothing of it can be read, and all its runs are asked for.
+
+        """
         tenant = self._tenants.get(tenant_id)
         with self._session(tenant_id, session_id) as log:
             if log is None:
@@ -321,6 +326,8 @@ class Shelf:
                     ref = RunRef(tenant_id, session_id, track.root_id, track.root_id)
                     self._close_ended(tenant, log, ref, written=0)
             if not due:
+                if log.damages and not log.ledger.tracks:
+                    raise log.damage(log.damages[0].line)
                 return list(log.ledger.roots())
             return [t.entry for t in log.ledger.open.values() if t.entry.due(now)]
 

@@ -17,7 +17,7 @@ from loom_ia.adapters.storage.jsonl.search import Search, grouped, listed, place
 from loom_ia.adapters.storage.jsonl.shelf import Shelf
 from loom_ia.adapters.storage.jsonl.tenants import Tenant, Tenants
 from loom_ia.adapters.storage.process import this_process
-from loom_ia.core.errors import StoreUnavailableError
+from loom_ia.core.errors import JournalDamagedError, StoreUnavailableError
 from loom_ia.core.events import Event
 from loom_ia.core.ports import (
     Append,
@@ -185,7 +185,7 @@ class JsonlIndex:
         job = partial(desk.shelf.entries, tenant_id, session_id, due=False)
         try:
             entries = await desk.lane.call(job)
-        except StoreUnavailableError as error:
+        except (JournalDamagedError, StoreUnavailableError) as error:
             logger.error("session %s is listed as its index knows it: %s", session_id, error)
             entries = [entry for entry in known if entry.session_id == session_id]
         return {entry.run_id: entry for entry in entries}
