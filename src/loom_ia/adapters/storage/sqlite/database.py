@@ -19,6 +19,10 @@ from loom_ia.core.text import Text
 
 APPLICATION = 0x4C6F6F6D
 """`Loom`, in the header of our databases."""
+CACHE = 16_000
+"""Kilobytes of pages at most, so that many runs at once find theirs in memory."""
+LOG = 64_000_000
+"""Bytes that the log keeps once what made it longer is over, such as somebody's long reading."""
 MOUNTS = Path("/proc/self/mountinfo")
 _REMOTE = re.compile(
     r"(?:nfs|nfs4|cifs|smb2|smb3|smbfs|ncpfs|afs|9p|ceph|fuse\.(?:sshfs|s3fs|glusterfs|rclone))"
@@ -172,6 +176,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         raise StoreUnavailableError(path=str(path), reason=_NETWORK)
     connection.execute("PRAGMA synchronous = normal")
     connection.execute("PRAGMA secure_delete = on")
+    connection.execute(f"PRAGMA cache_size = -{CACHE}")
+    connection.execute(f"PRAGMA journal_size_limit = {LOG}")
     if _refuse_foreign(connection, path) == len(migrations()):
         return
     connection.execute("BEGIN IMMEDIATE")

@@ -5,7 +5,7 @@ SELECT
     (SELECT count(*) FROM sqlite_schema);
 
 -- name: data_version
-SELECT data_version FROM pragma_data_version;
+PRAGMA data_version;
 
 -- name: rebuild
 VACUUM;

@@ -10,6 +10,7 @@ from pathlib import Path
 
 _HERE = Path(__file__).parent
 _BLOCK = re.compile(r"^-- name: (\w+)\n(.*?;)\s*(?=^-- name:|\Z)", re.MULTILINE | re.DOTALL)
+_STEPS = (32, 8)
 SCHEMA = _HERE / "schema.sql"
 """What the migrations add up to; a new database is made of it at once."""
 
@@ -42,3 +43,16 @@ def ask(connection: sqlite3.Connection, name: str, *values: object) -> sqlite3.C
         return connection.execute(queries()[name], values)
     except UnicodeEncodeError:
         return connection.cursor()
+
+
+def insert(connection: sqlite3.Connection, name: str, rows: Sequence[tuple[object, ...]]) -> None:
+    """Insert rows, many at each step: at the end of one, another thread takes the interpreter."""
+    one, done = queries()[name], 0
+    before, values, row = one.rstrip(";").partition("VALUES ")
+    for size in _STEPS:
+        while len(rows) - done >= size:
+            step = rows[done : done + size]
+            many = f"{before}{values}{', '.join([row] * size)}"
+            connection.execute(many, [value for one_row in step for value in one_row])
+            done += size
+    connection.executemany(one, rows[done:])

@@ -16,7 +16,7 @@ from loom_ia.adapters.storage.sqlite.erasure import bury, cleared
 from loom_ia.adapters.storage.sqlite.repair import repaired
 from loom_ia.adapters.storage.sqlite.rows import SHIFT, changing, encoded, line_of, micros
 from loom_ia.adapters.storage.sqlite.shelf import Run, Session, Shelf
-from loom_ia.adapters.storage.sqlite.sql import ask, queries
+from loom_ia.adapters.storage.sqlite.sql import ask, insert, queries
 from loom_ia.core.errors import LoomError, RunExistsError
 from loom_ia.core.events import Event
 from loom_ia.core.ports import Append, Lease, Page, RunRef
@@ -131,7 +131,7 @@ class Writer:
             write(statements["change_run"], changes)
             group.changed.clear()
         if group.events:
-            write(statements["add_event"], group.events)
+            insert(self._connection, "add_event", group.events)
             group.events.clear()
         if group.names:
             write(statements["add_name"], group.names)
