@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import shutil
 import signal
 import sqlite3
 import stat
@@ -26,6 +27,7 @@ from loom_ia.core.errors import (
     JournalDamagedError,
     JournalMovedError,
     RunHeldError,
+    SessionErasedError,
     StoreUnavailableError,
 )
 from loom_ia.core.events import (
@@ -170,6 +172,30 @@ async def test_a_sync_that_fails_fails_every_caller_that_counted_on_it(tmp_path,
         assert (await report(store, run()))[0].position == 7
 
 
+async def test_what_was_synced_is_in_the_files_as_they_were_at_the_sync(tmp_path, monkeypatch):
+    copies: list[Path] = []
+    real = os.fdatasync
+
+    def copied(fd: int) -> None:
+        real(fd)
+        copies.append(tmp_path / str(len(copies)) / "data")
+        copies[-1].mkdir(parents=True)
+        for name in ("loom.db", "loom.db-wal"):
+            shutil.copyfile(file(tmp_path).parent / name, copies[-1] / name)
+
+    acknowledged: list[tuple[int, int]] = []
+    async with opened(tmp_path) as store:
+        await start(store, run())
+        monkeypatch.setattr("loom_ia.adapters.storage.sqlite.database.os.fdatasync", copied)
+        for n in range(1, 150):  # the log is emptied into the database several times meanwhile
+            await report(store, run(), "x" * 30_000, sync=n % 25 == 0)
+            if n % 25 == 0:
+                acknowledged.append((len(copies), n + 1))
+    assert [number for number, _ in acknowledged] == [1, 2, 3, 4, 5]
+    for number, events in acknowledged:
+        assert len(await sound(tmp_path / str(number - 1))) == events
+
+
 async def test_a_failure_of_the_database_leaves_no_part_of_a_write(tmp_path):
     async with opened(tmp_path) as store:
         await start(store, run())
@@ -230,7 +256,8 @@ def test_a_full_disk_refuses_an_append_whole_and_takes_the_next_one(tmp_path):
     command = [sys.executable, "-c", FULL, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stderr == ""
-    assert done.stdout == f"storage {file(tmp_path)}: disk I/O error\n"
+    said = "the disk refused a read or a write; check it, then go on"
+    assert done.stdout == f"storage {file(tmp_path)}: {said}\n"
     assert len(asyncio.run(sound(tmp_path))) == 5
 
 
@@ -739,6 +766,20 @@ async def test_no_byte_of_an_erased_session_is_left_in_any_file(tmp_path):
             data = b"".join(path.read_bytes() for path in file(tmp_path).parent.iterdir())
             left = [f"secret-{r.run_id}.".encode() in data for r in refs]
             assert left == [n >= erased for n in range(12)]
+
+
+async def test_another_store_of_the_file_writes_nothing_in_an_erased_session(tmp_path):
+    async with opened(tmp_path) as store, opened(tmp_path) as other:
+        await start(store, run())
+        lease = await claim(store, run())
+        assert await store.leases.release(lease, position=1, waiting=False)
+        await report(other, run())
+        await other.journal.delete("t", "s", by="cli:dupont", complete=True)
+        for call in (report(store, run()), claim(store, run()), start(store, run("new"))):
+            with pytest.raises(SessionErasedError):
+                await call
+        assert asked(tmp_path, "SELECT count(*) FROM events") == [(0,)]
+        await start(store, run(session="elsewhere"))
 
 
 async def test_an_erasure_that_a_reader_holds_up_says_so_and_is_finished_later(

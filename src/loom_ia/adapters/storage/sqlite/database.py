@@ -28,6 +28,7 @@ _REMOTE = re.compile(
     r"(?:nfs|nfs4|cifs|smb2|smb3|smbfs|ncpfs|afs|9p|ceph|fuse\.(?:sshfs|s3fs|glusterfs|rclone))"
 )
 _FULL = Text("the disk is full; make room on it, then go on")
+_BROKEN = Text("the disk refused a read or a write; check it, then go on")
 _DENIED = Text("permission denied; give this user the right to read and write there")
 _FOREIGN = Text("not a database of Loom-IA, or a damaged one; restore it, or change the path")
 _NEWER = Text("written by a newer version of Loom-IA; update it, or change the path")
@@ -36,6 +37,7 @@ _MOVED = Text("the file was moved or replaced while it was open; start this proc
 _NETWORK = Text("on a network drive, where SQLite loses data; put it on a disk of this machine")
 _REASONS: dict[int, Text] = {
     sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_IOERR: _BROKEN,
     sqlite3.SQLITE_READONLY: _DENIED,
     sqlite3.SQLITE_CANTOPEN: _DENIED,
     sqlite3.SQLITE_PERM: _DENIED,
