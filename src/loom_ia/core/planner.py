@@ -218,12 +218,26 @@ def _changed(call: Call, plan: Plan) -> bool:
 
 
 def _settled(state: RunState, _plan: Plan, _now: datetime) -> Found:
-    if not state.calls or state.open_step is None:
+    step = state.open_step
+    if not state.calls or step is None:
         return None
-    for call in state.calls:
-        if call.status != "settled":
-            return None
-    return Close(state.open_step.number)
+    return Close(step.number) if _all_settled(state) else None
+
+
+def _all_settled(state: RunState) -> bool:
+    return not [call for call in state.calls if call.status != "settled"]
+
+
+def closable(state: RunState) -> bool:
+    """True when the step of a batch may be closed with its last outcome, without being planned."""
+    return (
+        state.open_step is not None
+        and state.ending is None
+        and state.cancel is None
+        and state.answer is None
+        and bool(state.calls)
+        and _all_settled(state)
+    )
 
 
 def _waiting(state: RunState, _plan: Plan, _now: datetime) -> Found:

@@ -16,7 +16,7 @@ from loom_ia.core.state import RunState
 from loom_ia.engine.flight import Flight
 from loom_ia.engine.interpreter import Interpreter
 from loom_ia.engine.pen import Pen, SupersededError
-from loom_ia.engine.world import Facts, Ports, Scene
+from loom_ia.engine.world import Ports, Scene
 
 
 async def load(ref: RunRef, ports: Ports) -> RunState:
@@ -53,7 +53,10 @@ class Drive:
                 while (effect := self._next(pen)) is not None:
                     if pen.now >= pen.lease.until:
                         await pen.renew()
-                    await self._perform(effect, pen, interpreter)
+                    pen.stopping, pen.moved = isinstance(effect, Stop), False
+                    work = interpreter.perform(effect, pen)
+                    if work is not None:
+                        await work
                 if await self._leave(pen):
                     return pen.state
         except (SupersededError, EpochStaleError):
@@ -90,7 +93,7 @@ class Drive:
         pen = Pen(self.scene, fold(tail.events, state), lease)
         if pen.state.ending is None:
             fact = RunClaimed(crashed=lease.crashed, holder=ports.holder)
-            await pen.write(Facts((fact,), "outcome"))
+            pen.take("outcome", "", fact)
         return pen
 
     def _deadline(self, pen: Pen) -> asyncio.TimerHandle | None:
@@ -111,21 +114,6 @@ class Drive:
         if halted == "timeout" and pen.state.ending is None:
             return overdue(pen.state, self.scene.world.plan)
         return None
-
-    async def _perform(self, effect: Effect, pen: Pen, interpreter: Interpreter) -> None:
-        pen.stopping, pen.moved = isinstance(effect, Stop), False
-        steps = interpreter.perform(effect, pen.state)
-        if isinstance(steps, Facts):
-            await pen.write(steps)
-            return
-        accepted: bool | None = None
-        try:
-            while True:
-                accepted = await pen.write(await steps.asend(accepted))
-        except StopAsyncIteration:
-            return
-        finally:
-            await steps.aclose()
 
     async def _leave(self, pen: Pen) -> bool:
         """Write what waits and give the lease back; False when the run moved meanwhile."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import Awaitable
 from typing import assert_never
 
 from loom_ia.core.effects import (
@@ -30,14 +30,13 @@ from loom_ia.core.events import (
     StepClosed,
     ToolAbandoned,
 )
-from loom_ia.core.state import Call, RunState
+from loom_ia.core.state import Call
 from loom_ia.core.wording import reason, say
 from loom_ia.engine.flight import Flight
 from loom_ia.engine.model_call import ModelCalls
+from loom_ia.engine.pen import Pen, end
 from loom_ia.engine.tool_batch import ToolBatches
-from loom_ia.engine.world import Facts, Scene
-
-Steps = AsyncGenerator[Facts, bool | None]
+from loom_ia.engine.world import Scene
 
 
 class Interpreter:
@@ -48,32 +47,39 @@ class Interpreter:
         self._models = ModelCalls(scene, flight)
         self._tools = ToolBatches(scene, flight, epoch)
 
-    def perform(self, effect: Effect, state: RunState) -> Steps | Facts:
-        """Facts of one effect, each as soon as it is true; all at once when nothing is done."""
+    def perform(self, effect: Effect, pen: Pen) -> Awaitable[None] | None:
+        """Write the facts of one effect, each as soon as it is true; what is awaited does it.
+
+        None: they were taken at once, for nothing had to be done.
+        """
         match effect:
             case CallModel():
-                return self._models.call(effect, state)
+                return self._models.call(effect, pen)
             case RunTools():
-                return self._tools.run(effect, state)
+                return self._tools.run(effect, pen)
             case Ask():
-                return self._tools.ask(effect, state)
+                return self._tools.ask(effect, pen)
             case Close():
-                return Facts((StepClosed(step=effect.step),), "plan", str(effect.step))
-            case Complete():
-                return _end(RunCompleted(text=effect.text, verified=effect.verified))
-            case Fail():
-                failed = RunFailed(
-                    code=effect.code, params=effect.params, resumable=effect.resumable
-                )
-                return _end(failed)
-            case Stop():
-                return _end(RunCancelled(still_running=self._tools.still_running))
+                pen.take("plan", str(effect.step), StepClosed(step=effect.step))
             case Abandon():
-                return Facts((self._abandoned(effect.call),), "plan", effect.call.id)
+                pen.take("plan", effect.call.id, self._abandoned(effect.call))
+            case _:
+                return end(pen, self._ending(effect))
+        return None
+
+    def _ending(
+        self, effect: Complete | Fail | Stop | Settle | Expire | Review | Repair | Drive
+    ) -> Payload:
+        match effect:
+            case Complete():
+                return RunCompleted(text=effect.text, verified=effect.verified)
+            case Fail():
+                return RunFailed(code=effect.code, params=effect.params, resumable=effect.resumable)
+            case Stop():
+                return RunCancelled(still_running=self._tools.still_running)
             case Settle() | Expire() | Review() | Repair() | Drive():
                 return self._unperformed(effect)
-            case _:
-                assert_never(effect)
+        assert_never(effect)
 
     async def close(self) -> None:
         """Let go of what is still running; its late outcomes are recorded when they come."""
@@ -84,14 +90,9 @@ class Interpreter:
         why = reason(language, call.doubt or "crash")
         return ToolAbandoned(call_id=call.id, text=say(language, "unknown_outcome", reason=why))
 
-    def _unperformed(self, effect: Effect) -> Facts:
+    def _unperformed(self, effect: Effect) -> RunFailed:
         params: dict[str, object] = {
             "run_id": self._scene.ref.run_id,
             "effect": type(effect).__name__,
         }
-        failed = RunFailed(code=NotPerformedError.code, params=params, resumable=True)
-        return _end(failed)
-
-
-def _end(fact: Payload) -> Facts:
-    return Facts((fact,), "plan", barrier=True, sync=True)
+        return RunFailed(code=NotPerformedError.code, params=params, resumable=True)

@@ -28,7 +28,8 @@ from loom_ia.core.state import RunState
 from loom_ia.core.vec import Vec
 from loom_ia.core.wording import say
 from loom_ia.engine.flight import Flight, HaltedError
-from loom_ia.engine.world import Facts, Scene, World
+from loom_ia.engine.pen import Pen, end
+from loom_ia.engine.world import Scene, World
 
 logger = logging.getLogger("loom_ia.model")
 USABLE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -103,13 +104,13 @@ class ModelCalls:
         self._scene, self._flight = scene, flight
         self._transcript = Transcript(scene)
 
-    async def call(self, effect: CallModel, state: RunState) -> AsyncGenerator[Facts, bool | None]:
-        """Facts of one attempt."""
+    async def call(self, effect: CallModel, pen: Pen) -> None:
+        """Write the facts of one attempt."""
+        state = pen.state
         request = self._request(effect, state)
         span = f"{effect.step}.{effect.attempt}"
         called = await self._called(effect, state)
-        moved = self._moved(called, state)
-        if not (yield Facts((*moved, called), "plan", span, barrier=True)):
+        if not await pen.write("plan", span, *self._moved(called, state), called):
             return
         clock = self._scene.ports.clock
         start = clock.monotonic()
@@ -118,14 +119,13 @@ class ModelCalls:
         except (ModelError, HaltedError) as error:
             ms = _ms(clock.monotonic() - start)
             self._scene.show(Discard(run_id=self._scene.ref.run_id))
-            yield Facts((self._failed(effect, error, ms),), "outcome", span)
+            pen.take("outcome", span, self._failed(effect, error, ms))
             if isinstance(error, ModelError):
                 params = {key: str(value) for key, value in error.params.items()}
-                failed = RunFailed(code=error.code, params={**params}, resumable=True)
-                yield Facts((failed,), "plan", barrier=True, sync=True)
+                await end(pen, RunFailed(code=error.code, params={**params}, resumable=True))
             return
         ms = _ms(clock.monotonic() - start)
-        yield Facts((self._responded(effect, state, answer, ms),), "outcome", span)
+        pen.take("outcome", span, self._responded(effect, state, answer, ms))
 
     def _request(self, effect: CallModel, state: RunState) -> ModelRequest:
         world = self._scene.world

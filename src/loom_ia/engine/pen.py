@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Literal
 
 from loom_ia.core.errors import (
     EpochStaleError,
@@ -13,13 +14,16 @@ from loom_ia.core.errors import (
     RunStoppedError,
     StoreUnavailableError,
 )
-from loom_ia.core.events import CannotApplyError, Event, ToolCompleted, ToolReported
+from loom_ia.core.events import CannotApplyError, Event, Payload, ToolCompleted, ToolReported
 from loom_ia.core.fold import fold
 from loom_ia.core.ports import Append, Draft, Fence, Journal, Lease, Page, RunRef
 from loom_ia.core.state import RunState
-from loom_ia.engine.world import FactKind, Facts, Scene
+from loom_ia.engine.world import Scene
 
 logger = logging.getLogger("loom_ia.engine")
+
+FactKind = Literal["plan", "outcome"]
+"""`plan` facts are dropped when the journal moved; `outcome` facts are written all the same."""
 
 Pending = tuple[Draft, FactKind]
 
@@ -40,6 +44,8 @@ class Pen:
         self._written = state
         self.state = state
         self._pending: list[Pending] = []
+        self._late: list[Draft] = []
+        """Outcomes that lost their place."""
         self._instant(lease.now)
         self.stopping = False
         self.moved = False
@@ -64,18 +70,16 @@ class Pen:
         ports = self._scene.ports
         self.lease = await ports.leases.renew(self.lease, ttl=timedelta(seconds=ports.lease))
 
-    async def write(self, batch: Facts) -> bool:
-        """Take facts; True when they stand, False when the run must be planned again.
+    def take(self, kind: FactKind, span: str, *facts: Payload) -> bool:
+        """Take facts that may wait for a barrier; False when the run must be planned again.
 
-        Raises:
-            SupersededError: another driver claimed the run.
-            StoreUnavailableError: the store did not take them.
-
+        `plan` facts are dropped together when one of them no longer follows; an `outcome` that no
+        longer does is recorded as a late one.
         """
         new_id = self._scene.ports.ids.new
-        state, span, kind = self.state, batch.span, batch.kind
+        state = self.state
         taken: list[Pending] = []
-        for fact in batch.facts:
+        for fact in facts:
             draft = Draft(new_id(), fact, span)
             try:
                 state = self._epoch(fact.evolve(state))
@@ -84,14 +88,22 @@ class Pen:
                     raise
                 if kind == "plan":
                     return False
-                await self._report_one(draft)
+                self._late.append(draft)
             else:
                 taken.append((draft, kind))
         self.state = state
         self._pending += taken
-        if batch.barrier or batch.sync:
-            return await self.flush(sync=batch.sync)
         return True
+
+    async def write(self, kind: FactKind, span: str, *facts: Payload, sync: bool = False) -> bool:
+        """Take facts and write all that waits; True when they stand.
+
+        Raises:
+            SupersededError: another driver claimed the run.
+            StoreUnavailableError: the store did not take them.
+
+        """
+        return self.take(kind, span, *facts) and await self.flush(sync=sync)
 
     def _epoch(self, state: RunState) -> RunState:
         """The state under the epoch of this drive, which its next event will bear."""
@@ -101,6 +113,8 @@ class Pen:
     async def flush(self, *, sync: bool = False) -> bool:
         """Write what waits; True when all of it was taken as it was."""
         intact = True
+        if self._late:
+            await self._report()
         while self._pending:
             drafts = [draft for draft, _ in self._pending]
             planned = "plan" in [kind for _, kind in self._pending]
@@ -110,6 +124,8 @@ class Pen:
                 intact = False
                 await self.catch_up()
             except EpochStaleError:
+                self._late += [draft for draft, _ in self._pending]
+                self._pending = []
                 await self._report()
                 raise SupersededError from None
             else:
@@ -185,8 +201,8 @@ class Pen:
 
     async def _report(self) -> None:
         """Record, under the fence that takes them at any time, outcomes that lost their place."""
-        pending, self._pending = self._pending, []
-        for draft, _ in pending:
+        late, self._late = self._late, []
+        for draft in late:
             await self._report_one(draft)
 
     async def _report_one(self, draft: Draft) -> None:
@@ -194,6 +210,11 @@ class Pen:
         if not isinstance(fact, ToolCompleted):
             return
         await report(self._scene.ports.journal, self._scene.ref, fact, draft)
+
+
+async def end(pen: Pen, fact: Payload) -> None:
+    """Write the last fact of a run, on the disk."""
+    await pen.write("plan", "", fact, sync=True)
 
 
 async def report(journal: Journal, ref: RunRef, fact: ToolCompleted, draft: Draft) -> None:

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from loom_ia.core.effects import Ask, RunTools
 from loom_ia.core.events import (
     ApprovalRequested,
     Payload,
+    StepClosed,
     StepOpened,
     ToolCalled,
     ToolCompleted,
     ToolRefused,
 )
 from loom_ia.core.plan import ToolPlan
+from loom_ia.core.planner import closable
 from loom_ia.core.ports import InvalidArgumentsError, Launch
 from loom_ia.core.state import Call, RunState
 from loom_ia.core.wording import say
 from loom_ia.engine.flight import Flight
 from loom_ia.engine.launches import CallOutcome, Launches
-from loom_ia.engine.world import Facts, Scene
-
-Steps = AsyncGenerator[Facts, bool | None]
+from loom_ia.engine.pen import Pen
+from loom_ia.engine.world import Scene
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,11 @@ class ToolBatches:
         """Stop what is left; late outcomes are recorded when they come."""
         await self._launches.let_go()
 
-    async def run(self, effect: RunTools, state: RunState) -> Steps:
-        """Facts of one batch."""
+    async def run(self, effect: RunTools, pen: Pen) -> None:
+        """Write the facts of one batch."""
+        state = pen.state
         if effect.opens:
-            yield Facts((StepOpened(step=effect.step),), "plan", str(effect.step))
+            pen.take("plan", str(effect.step), StepOpened(step=effect.step))
         ready: deque[Ready] = deque()
         left = self._left(state)
         for call in effect.calls:
@@ -61,27 +63,33 @@ class ToolBatches:
             if isinstance(checked, Ready):
                 ready.append(checked)
             else:
-                yield Facts((checked,), "outcome", call.id)
+                pen.take("outcome", call.id, checked)
         launches = self._launches
         while ready or launches.running:
             while ready and launches.running < self._scene.world.parallel:
-                if self._flight.reason is not None:
+                if not await self._launch(ready, state, pen):
                     ready.clear()
-                    break
-                group = self._group(ready)
-                pure = self._plan_of(group[0].call).side_effects == "none"
-                intents = tuple(self._intent(r.call, state) for r in group)
-                span = group[0].call.id
-                if not (yield Facts(intents, "plan", span, barrier=True, sync=not pure)):
-                    ready.clear()
-                    break
-                for one in group:
-                    ready.popleft()
-                    launches.start(one.call, one.launch, state)
             if launches.running:
                 fact = await launches.outcome()
-                more = bool(launches.running or ready)
-                yield Facts((self._terminal(fact, state),), "outcome", fact.call_id, barrier=more)
+                pen.take("outcome", fact.call_id, self._terminal(fact, state))
+                if launches.running or ready:
+                    await pen.flush()
+        if self._flight.reason is None and closable(pen.state):
+            pen.take("plan", str(effect.step), StepClosed(step=effect.step))
+
+    async def _launch(self, ready: deque[Ready], state: RunState, pen: Pen) -> bool:
+        """Launch the first calls once their intents are written; False when nothing may leave."""
+        if self._flight.reason is not None:
+            return False
+        group = self._group(ready)
+        pure = self._plan_of(group[0].call).side_effects == "none"
+        intents = [self._intent(r.call, state) for r in group]
+        if not await pen.write("plan", group[0].call.id, *intents, sync=not pure):
+            return False
+        for one in group:
+            ready.popleft()
+            self._launches.start(one.call, one.launch, state)
+        return True
 
     def _group(self, ready: deque[Ready]) -> list[Ready]:
         """The pure calls at the head of the queue that there is room for, or one other call."""
@@ -137,8 +145,9 @@ class ToolBatches:
             return fact
         return fact.model_copy(update={"terminal": True})
 
-    async def ask(self, effect: Ask, state: RunState) -> Steps:
-        """A question to a human for each call that may be asked about."""
+    async def ask(self, effect: Ask, pen: Pen) -> None:
+        """Write a question to a human for each call that may be asked about."""
+        state = pen.state
         asked: list[Payload] = []
         for call in effect.calls:
             checked: Ready | ToolRefused | None = None
@@ -156,7 +165,7 @@ class ToolBatches:
                     definition=self._plan_of(call).definition,
                 )
             )
-        yield Facts(tuple(asked), "plan", str(state.step), barrier=True, sync=True)
+        await pen.write("plan", str(state.step), *asked, sync=True)
 
 
 def _asked(state: RunState, call: Call) -> Mapping[str, object]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
-from loom_ia.core.events import Event, Payload, ToolRefused
+from loom_ia.core.events import Event, ToolRefused
 from loom_ia.core.model import Discard, Message, ModelSpec, ReasoningDelta, TextDelta, ToolSpec
 from loom_ia.core.plan import Plan
 from loom_ia.core.ports import Blobs, Clock, Ids, Journal, Leases, Model, RunRef, Tool, ToolContext
@@ -93,22 +92,3 @@ class Scene:
             fence=fence,
             caller=caller,
         )
-
-
-FactKind = Literal["plan", "outcome"]
-
-
-@dataclass(slots=True, eq=False)
-class Facts:
-    """What an effect yields; the driver answers whether it was accepted.
-
-    `plan` facts are dropped when the journal moved; `outcome` facts are written all the same.
-    `barrier`: on record before the answer comes; `sync`: on the disk. Without a barrier the facts
-    may wait for the next one, and nothing outside happens before.
-    """
-
-    facts: tuple[Payload, ...]
-    kind: FactKind
-    span: str = ""
-    barrier: bool = False
-    sync: bool = False
