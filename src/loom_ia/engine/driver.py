@@ -92,7 +92,7 @@ class Drive:
         tail = await ports.journal.read(ref, after=state.position)
         pen = Pen(self.scene, fold(tail.events, state), lease)
         if pen.state.ending is None:
-            fact = RunClaimed(crashed=lease.crashed, holder=ports.holder)
+            fact = RunClaimed.make(ports.holder, crashed=lease.crashed)
             pen.take("outcome", "", fact)
         return pen
 

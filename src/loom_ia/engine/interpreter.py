@@ -60,7 +60,7 @@ class Interpreter:
             case Ask():
                 return self._tools.ask(effect, pen)
             case Close():
-                pen.take("plan", str(effect.step), StepClosed(step=effect.step))
+                pen.take("plan", str(effect.step), StepClosed.make(effect.step))
             case Abandon():
                 pen.take("plan", effect.call.id, self._abandoned(effect.call))
             case _:
@@ -72,7 +72,7 @@ class Interpreter:
     ) -> Payload:
         match effect:
             case Complete():
-                return RunCompleted(text=effect.text, verified=effect.verified)
+                return RunCompleted.make(effect.text, verified=effect.verified)
             case Fail():
                 return RunFailed(code=effect.code, params=effect.params, resumable=effect.resumable)
             case Stop():

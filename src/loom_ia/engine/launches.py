@@ -142,7 +142,7 @@ class Launches:
     def _outcome(self, flying: InFlight, end: ToolOutput | BaseException) -> CallOutcome:
         ms = self._ms(flying)
         if isinstance(end, ToolOutput):
-            outcome = ToolCompleted(call_id=flying.call.id, blocks=end.blocks, ms=ms)
+            outcome = ToolCompleted.make(flying.call.id, end.blocks, ms)
         elif not isinstance(end, asyncio.CancelledError):
             outcome = self._raised(flying, end)
         elif flying.stopped is not None:
@@ -180,7 +180,7 @@ class Launches:
     def _failed(self, flying: InFlight, text: str) -> ToolCompleted:
         block = TextBlock.of(text)
         ms = self._ms(flying)
-        return ToolCompleted(call_id=flying.call.id, blocks=(block,), is_error=True, ms=ms)
+        return ToolCompleted.make(flying.call.id, (block,), ms, is_error=True)
 
     def _unknown(self, flying: InFlight, reason: UnknownReason, detail: str = "") -> ToolUnknown:
         return ToolUnknown(
@@ -197,7 +197,7 @@ class Launches:
     def _report(self, flying: InFlight, output: ToolOutput) -> None:
         """Record an outcome that came after the driver had stopped waiting for it."""
         ms = self._ms(flying)
-        fact = ToolCompleted(call_id=flying.call.id, blocks=output.blocks, ms=ms)
+        fact = ToolCompleted.make(flying.call.id, output.blocks, ms)
         draft = Draft(self._scene.ports.ids.new(), fact, flying.call.id)
         late = asyncio.get_running_loop().create_task(
             report(self._scene.ports.journal, self._scene.ref, fact, draft)

@@ -25,6 +25,7 @@ from loom_ia.core.model import (
 )
 from loom_ia.core.ports import ModelError
 from loom_ia.core.state import RunState
+from loom_ia.core.trusted import lean
 from loom_ia.core.vec import Vec
 from loom_ia.core.wording import say
 from loom_ia.engine.flight import Flight, HaltedError
@@ -32,6 +33,8 @@ from loom_ia.engine.pen import Pen, end
 from loom_ia.engine.world import Scene, World
 
 logger = logging.getLogger("loom_ia.model")
+_SAME: dict[str, str] = {}
+"""Prefix of an attempt that sends what the one before sent; shared, and frozen by its event."""
 USABLE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -141,13 +144,9 @@ class ModelCalls:
     async def _called(self, effect: CallModel, state: RunState) -> ModelCalled:
         prefix = await self._transcript.prefix()
         same = prefix == state.prefix
-        return ModelCalled(
-            step=effect.step,
-            attempt=effect.attempt,
-            model=self._scene.world.spec.id,
-            final=effect.final,
-            prefix={} if same else dict(prefix),
-            added=self._transcript.digests(state, told=state.told if same else 0),
+        added = self._transcript.digests(state, told=state.told if same else 0)
+        return ModelCalled.make(
+            effect, self._scene.world.spec.id, _SAME if same else dict(prefix), added
         )
 
     def _moved(self, called: ModelCalled, state: RunState) -> tuple[ConfigChanged, ...]:
@@ -220,13 +219,15 @@ class ModelCalls:
         not_executed = ""
         if effect.final and answer.message.calls:
             not_executed = say(self._scene.world.language, "not_executed")
-        return ModelResponded(
-            step=effect.step,
-            model=answer.model or spec.model,
-            message=self._named(answer.message, state),
-            stop=answer.stop,
+        _lighten(answer)
+        named = self._named(answer.message, state)
+        if named is not answer.message:
+            answer = answer.model_copy(update={"message": named})
+        return ModelResponded.make(
+            effect.step,
+            spec.model,
+            answer,
             not_executed=not_executed,
-            usage=usage,
             cost=self._cost(usage),
             ms=ms,
         )
@@ -260,6 +261,15 @@ class ModelCalls:
         ref = self._scene.ref
         span = effect if isinstance(effect, str) else f"{effect.step}.{effect.attempt}"
         return {"run_id": ref.run_id, "span_id": span, "tenant_id": ref.tenant_id}
+
+
+def _lighten(answer: Answer) -> None:
+    """Free what the checks of an adapter's values left in what the journal will hold."""
+    lean(answer.message)
+    for block in answer.message.blocks:
+        lean(block)
+    if answer.usage is not None:
+        lean(answer.usage)
 
 
 def _ms(seconds: float) -> float:

@@ -55,7 +55,7 @@ class ToolBatches:
         """Write the facts of one batch."""
         state = pen.state
         if effect.opens:
-            pen.take("plan", str(effect.step), StepOpened(step=effect.step))
+            pen.take("plan", str(effect.step), StepOpened.make(effect.step))
         ready: deque[Ready] = deque()
         left = self._left(state)
         for call in effect.calls:
@@ -75,7 +75,7 @@ class ToolBatches:
                 if launches.running or ready:
                     await pen.flush()
         if self._flight.reason is None and closable(pen.state):
-            pen.take("plan", str(effect.step), StepClosed(step=effect.step))
+            pen.take("plan", str(effect.step), StepClosed.make(effect.step))
 
     async def _launch(self, ready: deque[Ready], state: RunState, pen: Pen) -> bool:
         """Launch the first calls once their intents are written; False when nothing may leave."""
@@ -136,14 +136,14 @@ class ToolBatches:
     def _intent(self, call: Call, state: RunState) -> ToolCalled:
         asked = _asked(state, call)
         changed = dict(call.arguments) if asked != call.arguments else None
-        return ToolCalled(call_id=call.id, launch=call.launches + 1, arguments=changed)
+        return ToolCalled.make(call, changed)
 
     def _terminal(self, fact: CallOutcome, state: RunState) -> CallOutcome:
         if not isinstance(fact, ToolCompleted) or fact.is_error or len(state.calls) != 1:
             return fact
         if not self._plan_of(state.calls[0]).terminal:
             return fact
-        return fact.model_copy(update={"terminal": True})
+        return ToolCompleted.make(fact.call_id, fact.blocks, fact.ms, terminal=True)
 
     async def ask(self, effect: Ask, pen: Pen) -> None:
         """Write a question to a human for each call that may be asked about."""

@@ -88,4 +88,4 @@ class Desk:
 
 def _principal(by: tuple[str, Channel]) -> Principal:
     name, channel = by
-    return Principal(id=name, channel=channel)
+    return Principal.make(name, channel)

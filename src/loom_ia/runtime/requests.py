@@ -72,7 +72,7 @@ async def requested(host: Host, agent: str, message: str, options: RunOptions) -
     if files and run_id is None:
         run_id = host.ports.ids.new()
     stored = await _stored(host, tenant, session or run_id or "", files)
-    principal = Principal(id=options.get("by", "python"), channel=options.get("channel", "python"))
+    principal = Principal.make(options.get("by", "python"), options.get("channel", "python"))
     return Request(
         agent=agent,
         message=message,

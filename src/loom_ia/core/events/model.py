@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field
 
-from loom_ia.core.cleaning import CleanText
+from loom_ia.core.cleaning import CleanText, clean
+from loom_ia.core.effects import CallModel
 from loom_ia.core.events.envelope import CannotApplyError, Outcome, Payload
 from loom_ia.core.model import (
+    Answer,
     Message,
     StopReason,
     TextBlock,
@@ -20,6 +22,7 @@ from loom_ia.core.model import (
 )
 from loom_ia.core.omit import EMPTY, NONE
 from loom_ia.core.state import Call, OpenStep, PendingAnswer, RunState
+from loom_ia.core.trusted import trusted
 
 
 class ModelCalled(Payload):
@@ -39,6 +42,22 @@ class ModelCalled(Payload):
     empty when they are those of the previous attempt."""
     added: Annotated[tuple[str, ...], EMPTY] = ()
     """Digests of the run's messages sent for the first time."""
+
+    @classmethod
+    def make(
+        cls, effect: CallModel, model: str, prefix: dict[str, str], added: tuple[str, ...]
+    ) -> Self:
+        """An attempt of the main model, by its id."""
+        values: dict[str, object] = {
+            "step": effect.step,
+            "attempt": effect.attempt,
+            "role": "main",
+            "model": model,
+            "final": effect.final,
+            "prefix": prefix,
+            "added": added,
+        }
+        return trusted(cls, values)
 
     @property
     def blobs(self) -> Sequence[str]:
@@ -102,6 +121,31 @@ class ModelResponded(Payload):
     cost: Annotated[Decimal | None, NONE] = None
     """Dollars; None when the model has no price or the usage is unknown."""
     ms: Annotated[float, EMPTY] = 0
+
+    @classmethod
+    def make(
+        cls,
+        step: int,
+        model: str,
+        answer: Answer,
+        *,
+        not_executed: str,
+        cost: Decimal | None,
+        ms: float,
+    ) -> Self:
+        """The answer of the main model, as it was checked when it came."""
+        values: dict[str, object] = {
+            "step": step,
+            "role": "main",
+            "model": clean(answer.model) or model,
+            "message": answer.message,
+            "stop": answer.stop,
+            "not_executed": not_executed,
+            "usage": answer.usage,
+            "cost": cost,
+            "ms": ms,
+        }
+        return trusted(cls, values)
 
     def evolve(self, state: RunState) -> RunState:
         step = state.open_step

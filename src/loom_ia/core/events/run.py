@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -23,6 +24,12 @@ class Principal(Value):
     id: CleanText
     """`key:<id>`, `cli:<system user>`, or what the Python caller gave as `by`."""
     channel: Literal["python", "cli", "rest", "mcp", "webhook", "engine"] = "python"
+
+    @classmethod
+    @lru_cache(256)
+    def make(cls, name: str, channel: str) -> Self:
+        """The principal of a name, shared by what it asks."""
+        return cls.model_validate({"id": name, "channel": channel})
 
 
 class CallerOptions(Value):
@@ -68,6 +75,12 @@ class RunClaimed(Payload):
     crashed: Annotated[bool, EMPTY] = False
     """True when the previous lease had been neither released nor ended: its driver died."""
     holder: Annotated[CleanText, EMPTY] = ""
+
+    @classmethod
+    @lru_cache(16)
+    def make(cls, holder: str, *, crashed: bool) -> Self:
+        """The fact, shared by the runs of a holder."""
+        return cls(holder=holder, crashed=crashed)
 
     def evolve(self, state: RunState) -> RunState:
         if not self.crashed:
@@ -129,6 +142,12 @@ class RunCompleted(Payload):
     """The answer, when it is not the text of the last message."""
     verified: bool = True
     """False when a check refused it and the configuration lets it leave marked."""
+
+    @classmethod
+    @lru_cache(16)
+    def make(cls, text: str | None, *, verified: bool) -> Self:
+        """The fact, shared by the runs whose answer is their last message."""
+        return cls(text=text, verified=verified)
 
     def evolve(self, state: RunState) -> RunState:
         text = self.text if self.text is not None else (state.answer.text if state.answer else "")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from functools import lru_cache
+from typing import Annotated, ClassVar, Literal, Self
 
 from loom_ia.core.cleaning import CleanJson, CleanText
 from loom_ia.core.events.envelope import CannotApplyError, Outcome, Payload
@@ -22,6 +23,12 @@ class StepOpened(Payload):
 
     step: int
 
+    @classmethod
+    @lru_cache(256)
+    def make(cls, step: int) -> Self:
+        """The fact, shared by the runs that open a step of this number."""
+        return trusted(cls, {"step": step})
+
     def evolve(self, state: RunState) -> RunState:
         if not state.calls or state.open_step is not None:
             raise CannotApplyError
@@ -34,6 +41,12 @@ class StepClosed(Payload):
     type: ClassVar[str] = "step.closed"
 
     step: int
+
+    @classmethod
+    @lru_cache(256)
+    def make(cls, step: int) -> Self:
+        """The fact, shared by the runs that close a step of this number."""
+        return trusted(cls, {"step": step})
 
     def evolve(self, state: RunState) -> RunState:
         results = tuple([c.result for c in state.calls if c.result is not None])
@@ -74,6 +87,12 @@ class ToolCalled(CallFact):
     arguments: Annotated[CleanJson | None, NONE] = None
     """What leaves, when a policy or a human changed what the model asked."""
 
+    @classmethod
+    def make(cls, call: Call, arguments: dict[str, object] | None = None) -> Self:
+        """The next launch of a call; `arguments` are clean."""
+        launch = call.launches + 1
+        return trusted(cls, {"call_id": call.id, "launch": launch, "arguments": arguments})
+
     def evolve(self, state: RunState) -> RunState:
         self.of(state)
         calls = state.calls_with(
@@ -93,6 +112,26 @@ class ToolCompleted(CallFact):
     terminal: Annotated[bool, EMPTY] = False
     """True when the tool was called alone and its output is the answer of the run."""
     ms: Annotated[float, EMPTY] = 0
+
+    @classmethod
+    def make(
+        cls,
+        call_id: str,
+        blocks: tuple[ContentBlock, ...],
+        ms: float,
+        *,
+        is_error: bool = False,
+        terminal: bool = False,
+    ) -> Self:
+        """An outcome whose blocks are right."""
+        values: dict[str, object] = {
+            "call_id": call_id,
+            "blocks": blocks,
+            "is_error": is_error,
+            "terminal": terminal,
+            "ms": ms,
+        }
+        return trusted(cls, values)
 
     @property
     def outcome(self) -> Outcome:
