@@ -6,11 +6,22 @@ import pytest
 
 PINNED = {
     "loom_ia.access": ("Loom",),
-    "loom_ia.agents": ("AgentSpec", "MainRole", "PythonTool"),
+    "loom_ia.agents": ("AgentSpec", "MainRole", "PolicyHook", "PythonTool"),
     "loom_ia.config": ("LoomConfig",),
     "loom_ia.core.events": ("Event",),
     "loom_ia.core.model": ("Discard", "ModelSpec", "TextDelta"),
     "loom_ia.core.ports": ("ToolContext",),
+    "loom_ia.policies": (
+        "CONTINUE",
+        "BeforeTool",
+        "Decision",
+        "Deny",
+        "Fail",
+        "Pause",
+        "PolicyContext",
+        "Replace",
+        "policy",
+    ),
     "loom_ia.telemetry": ("configure_logging",),
     "loom_ia.testing": ("ScriptedModel",),
     "loom_ia.tools": ("ToolError", "tool"),

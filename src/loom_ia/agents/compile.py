@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
+from typing import Literal
 
 from loom_ia.agents.spec import AgentSpec, PythonTool
 from loom_ia.core.model import ModelSpec, ToolSpec
@@ -14,8 +16,11 @@ from loom_ia.core.names import safe_name
 from loom_ia.core.plan import Plan, ToolPlan
 from loom_ia.core.ports import Artifacts, Model, Tool, ToolContext
 from loom_ia.core.templates import Template
+from loom_ia.core.text import Text
 from loom_ia.core.wording import Language, say
 from loom_ia.engine.world import World
+from loom_ia.policies.decorator import PolicyDeclarationError, declared
+from loom_ia.policies.hook import Hook, Settings
 from loom_ia.tools.decorator import (
     ATTRIBUTE,
     Declaration,
@@ -23,6 +28,7 @@ from loom_ia.tools.decorator import (
     declaration_of,
 )
 from loom_ia.tools.python import Late, PythonFunctionTool
+from loom_ia.tools.threads import Pool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,8 +43,8 @@ class Workshop:
     artifacts: Artifacts
     late: Late
     """Told what a thread gave after its call had been given up."""
-    resolve: Callable[[AgentSpec, int], object]
-    """Python object of the n-th tool of an agent."""
+    resolve: Callable[[AgentSpec, Literal["tools", "policies"], int], object]
+    """Python object of the n-th tool, or policy, of an agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,7 @@ class Compiled:
     prompt: Template
     world: World
     tools: tuple[Mounted, ...]
+    policies: tuple[Hook, ...] = ()
 
     @property
     def view(self) -> AgentView:
@@ -86,9 +93,11 @@ def compile_agent(spec: AgentSpec, prompt: Template, workshop: Workshop) -> Comp
 
     Raises:
         ToolDeclarationError: a function cannot be a tool.
+        PolicyDeclarationError: something is not a policy.
 
     """
     tools = tuple(_mounted(spec, n, workshop) for n in range(len(spec.tools)))
+    policies = tuple(_hooked(spec, n, workshop) for n in range(len(spec.policies)))
     plan = Plan(
         tools={t.tool.spec.name: t.plan for t in tools},
         max_iterations=spec.max_iterations,
@@ -106,13 +115,36 @@ def compile_agent(spec: AgentSpec, prompt: Template, workshop: Workshop) -> Comp
         timeouts={t.tool.spec.name: t.timeout for t in tools if t.timeout is not None},
         tool_timeout=workshop.tool_timeout,
         parallel=workshop.parallel,
+        before_tool=policies,
     )
-    return Compiled(spec, prompt, world, tools)
+    return Compiled(spec, prompt, world, tools, policies)
+
+
+def _hooked(spec: AgentSpec, index: int, workshop: Workshop) -> Hook:
+    entry = spec.policies[index]
+    function = workshop.resolve(spec, "policies", index)
+    said = declared(function)
+    if said is None or not callable(function):
+        reason = Text("this is not a policy; mark the function with @policy")
+        raise PolicyDeclarationError(function=entry.hook, reason=reason)
+    settings = Settings(
+        params=entry.params,
+        timeout=said.timeout if entry.timeout is None else entry.timeout,
+        on_error=entry.on_error or said.on_error,
+        language=workshop.language,
+    )
+    return Hook(function, said, settings, _policy_threads().run)
+
+
+@cache
+def _policy_threads() -> Pool:
+    """Threads of synchronous policies; tools that hang do not hold them."""
+    return Pool("loom-policy")
 
 
 def _mounted(spec: AgentSpec, index: int, workshop: Workshop) -> Mounted:
     entry = spec.tools[index]
-    function = workshop.resolve(spec, index)
+    function = workshop.resolve(spec, "tools", index)
     if not callable(function):
         raise ToolDeclarationError(function=entry.python, reason="this is not a function")
     said = declaration_of(function)
@@ -146,7 +178,9 @@ def _definition(spec: ToolSpec) -> str:
 
 
 def declared_name(value: object) -> str | None:
-    """Name of an object that `@tool` marked; None for any other."""
+    """Name of an object that `@tool` or `@policy` marked; None for any other."""
+    if (said := declared(value)) is not None:
+        return said.name
     if not callable(value) or not hasattr(value, ATTRIBUTE):
         return None
     return declaration_of(value).name or str(getattr(value, "__name__", ""))

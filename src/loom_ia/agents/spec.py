@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -57,6 +57,21 @@ class PythonTool(BaseModel):
     """Seconds that one call may take."""
 
 
+class PolicyHook(BaseModel):
+    """A policy plugged into an agent."""
+
+    model_config = _STRICT
+
+    hook: str = Field(min_length=1)
+    """Registered name, or `module:attribute`."""
+    params: dict[str, object] = Field(default_factory=dict[str, object])
+    """What the policy reads in `context.params`."""
+    timeout: float | None = Field(default=None, gt=0)
+    """Seconds that it may take; what the policy says of itself by default."""
+    on_error: Literal["block", "continue"] | None = None
+    """What an exception or a delay is taken for: a refusal, or nothing said."""
+
+
 class AgentSpec(BaseModel):
     """An agent: what drives it, what it may call, where it stops."""
 
@@ -72,5 +87,7 @@ class AgentSpec(BaseModel):
     """Turns of the loop; at the bound the agent must answer without tools."""
     tools: tuple[PythonTool, ...] = Field(default=(), strict=False)
     """What the model may call."""
+    policies: tuple[PolicyHook, ...] = Field(default=(), strict=False)
+    """Code that lets calls through, corrects, refuses or stops them, in this order."""
     timeout: float | None = Field(default=None, gt=0)
     """Seconds of driving time of a run, all its resumptions together."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from loom_ia.config.errors import ConfigError, Issue
+from loom_ia.config.errors import ConfigError, Issue, Loc
 from loom_ia.config.loaded import Agent, Loaded
 from loom_ia.core.names import safe_name
 from loom_ia.core.ports import SideEffects
@@ -159,7 +159,9 @@ class ToolFacts:
     side_effects: SideEffects | None
     """None where neither the decorator nor the agent says it."""
     pauses: bool
-    """It may wait for a human: `approval` other than never, or `on_unknown: pause`."""
+    """It may wait for a human, whatever policies say: `approval: always`, `on_unknown: pause`."""
+    by_policy: bool = False
+    """It waits for a human where a policy says so."""
 
 
 def check_tools(
@@ -192,16 +194,47 @@ def _undeclared(loaded: Loaded, agent: Agent, facts: Sequence[ToolFacts]) -> Ite
 def _pausing(loaded: Loaded, agent: Agent, facts: Sequence[ToolFacts]) -> Iterator[Issue]:
     for index, tool in enumerate(facts):
         if tool.pauses:
-            problem = Text(
-                "agent '{agent}' may pause on tool '{name}', and the journal '{backend}' is not "
-                "durable; choose a durable journal (storage.events), or the profile dev",
-                {
-                    "agent": agent.spec.name,
-                    "name": tool.name,
-                    "backend": loaded.config.storage.events.backend,
-                },
-            )
-            yield agent.issue(("tools", index), problem)
+            what = Text("tool '{name}'", {"name": tool.name})
+            yield _waits(loaded, agent, ("tools", index), what)
+
+
+def check_policies(
+    loaded: Loaded,
+    tools: Mapping[str, Sequence[ToolFacts]],
+    pausing: Mapping[str, Mapping[int, str]],
+    *,
+    durable: bool,
+) -> list[Issue]:
+    """Issues of policies that may pause, given by agent with their place in its `policies`."""
+    found: list[Issue] = []
+    for agent in loaded.agents:
+        policies = pausing.get(agent.spec.name, {})
+        for index, tool in enumerate(tools.get(agent.spec.name, ())):
+            if tool.by_policy and not policies:
+                text = Text(
+                    "tool '{name}' has 'approval: policy', and no policy of the agent may pause; "
+                    "plug one, or write always or never",
+                    {"name": tool.name},
+                )
+                found.append(agent.issue(("tools", index), text))
+        if not durable and loaded.profile.name != "dev":
+            for index, name in policies.items():
+                what = Text("policy '{name}'", {"name": name})
+                found.append(_waits(loaded, agent, ("policies", index), what))
+    return found
+
+
+def _waits(loaded: Loaded, agent: Agent, loc: Loc, what: Text) -> Issue:
+    problem = Text(
+        "agent '{agent}' may pause on {what}, and the journal '{backend}' is not "
+        "durable; choose a durable journal (storage.events), or the profile dev",
+        {
+            "agent": agent.spec.name,
+            "what": what,
+            "backend": loaded.config.storage.events.backend,
+        },
+    )
+    return agent.issue(loc, problem)
 
 
 def refuse(issues: Iterable[Issue]) -> tuple[Issue, ...]:

@@ -37,6 +37,26 @@ _SENTENCES: dict[str, tuple[str, str]] = {
         "L'outil n'a pas répondu en {seconds} s.",
         "The tool did not answer within {seconds} s.",
     ),
+    "denied": (
+        "Refusé par une règle. Motif : {reason}",
+        "Refused by a rule. Reason: {reason}",
+    ),
+    "policy_broken": (
+        "la règle {policy} n'a pas pu se prononcer ({what})",
+        "the rule {policy} could not decide ({what})",
+    ),
+    "policy_arguments": (
+        "la règle {policy} a changé les arguments, et ils ne vont plus : {problem}",
+        "the rule {policy} changed the arguments, and they no longer fit: {problem}",
+    ),
+    "policy_unsettled": (
+        "la règle {policy} change encore les arguments à la dernière vérification",
+        "the rule {policy} still changes the arguments at the last check",
+    ),
+    "not_again": (
+        "{told} Elle n'est pas relancée : {reason}",
+        "{told} It is not launched again: {reason}",
+    ),
     "rejected": (
         "Refusé par un humain. Motif : {reason}",
         "Rejected by a human. Reason: {reason}",

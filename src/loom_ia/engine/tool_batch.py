@@ -4,35 +4,32 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from loom_ia.core.effects import Ask, RunTools
 from loom_ia.core.events import (
-    ApprovalRequested,
     Payload,
     StepClosed,
     StepOpened,
     ToolCalled,
     ToolCompleted,
-    ToolRefused,
 )
 from loom_ia.core.plan import ToolPlan
 from loom_ia.core.planner import closable
-from loom_ia.core.ports import InvalidArgumentsError, Launch
 from loom_ia.core.state import Call, RunState
-from loom_ia.core.wording import say
-from loom_ia.engine.flight import Flight
+from loom_ia.engine.checking import (
+    Checked,
+    Checks,
+    Fatal,
+    Held,
+    Ready,
+    Refused,
+    Why,
+    question,
+)
+from loom_ia.engine.flight import Flight, HaltedError
 from loom_ia.engine.launches import CallOutcome, Launches
 from loom_ia.engine.pen import Pen
 from loom_ia.engine.world import Scene
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """A call whose arguments are right, bound to what will run."""
-
-    call: Call
-    launch: Launch
 
 
 class ToolBatches:
@@ -40,6 +37,7 @@ class ToolBatches:
 
     def __init__(self, scene: Scene, flight: Flight, epoch: int) -> None:
         self._scene, self._flight = scene, flight
+        self._checks = Checks(scene, flight)
         self._launches = Launches(scene, flight, epoch)
 
     @property
@@ -56,14 +54,7 @@ class ToolBatches:
         state = pen.state
         if effect.opens:
             pen.take("plan", str(effect.step), StepOpened.make(effect.step))
-        ready: deque[Ready] = deque()
-        left = self._left(state)
-        for call in effect.calls:
-            checked = await self._check(call, state, room=left - len(ready))
-            if isinstance(checked, Ready):
-                ready.append(checked)
-            else:
-                pen.take("outcome", call.id, checked)
+        ready = await self._prepared(effect, state, pen)
         launches = self._launches
         while ready or launches.running:
             while ready and launches.running < self._scene.world.parallel:
@@ -108,33 +99,37 @@ class ToolBatches:
         limit = self._scene.world.plan.max_calls
         return 1_000_000 if limit is None else limit - state.launches
 
-    async def _check(self, call: Call, state: RunState, *, room: int) -> Ready | ToolRefused:
-        """The call bound to what will run, or why it will not."""
-        world = self._scene.world
-        tool = world.tools.get(call.name)
-        if tool is None:
-            names = ", ".join(spec.name for spec in world.specs) or "-"
-            return self._refused(call, "unknown_tool", name=call.name, names=names)
-        if call.malformed is not None:
-            return self._refused(call, "malformed")
-        if room <= 0:
-            return self._refused(call, "limit", limit=world.plan.max_calls)
-        try:
-            launch = tool.bind(call.arguments)
-        except InvalidArgumentsError as error:
-            return ToolRefused(call_id=call.id, code="arguments", text=str(error))
-        if world.before_tool is not None:
-            refused = await world.before_tool(call, state)
-            if refused is not None:
-                return refused
-        return Ready(call, launch)
+    async def _prepared(self, effect: RunTools, state: RunState, pen: Pen) -> deque[Ready]:
+        """The calls that may leave, once what was made of the others is told."""
+        ready: deque[Ready] = deque()
+        left = self._left(state)
+        for call in effect.calls:
+            try:
+                checked = await self._checks.check(call, state, room=left - len(ready))
+            except HaltedError:
+                return deque()
+            if isinstance(checked, Ready):
+                ready.append(checked)
+            if not await self._judged(checked, call, pen):
+                return deque()
+        return ready
 
-    def _refused(self, call: Call, code: str, **params: object) -> ToolRefused:
-        text = say(self._scene.world.language, code, **params)
-        return ToolRefused(call_id=call.id, code=code, text=text)
+    async def _judged(self, checked: Checked, call: Call, pen: Pen) -> bool:
+        """Tell what was made of a call; False when nothing else of the batch may be done."""
+        match checked:
+            case Ready():
+                return pen.take("plan", call.id, *checked.said)
+            case Refused():
+                return pen.take("outcome", call.id, *checked.facts)
+            case Fatal():
+                await pen.write("plan", call.id, *checked.facts, sync=True)
+                return False
+            case Held():
+                asked = question(checked, "policy", self._plan_of(call).definition)
+                return await pen.write("plan", call.id, *checked.said, asked, sync=True)
 
     def _intent(self, call: Call, state: RunState) -> ToolCalled:
-        asked = _asked(state, call)
+        asked = _requested(state, call)
         changed = dict(call.arguments) if asked != call.arguments else None
         return ToolCalled.make(call, changed)
 
@@ -150,25 +145,29 @@ class ToolBatches:
         state = pen.state
         asked: list[Payload] = []
         for call in effect.calls:
-            checked: Ready | ToolRefused | None = None
-            if effect.why != "unknown":
-                checked = await self._check(call, state, room=1)
-            if isinstance(checked, ToolRefused):
-                asked.append(checked)
+            if effect.why == "unknown":
+                asked.append(question(call, "unknown", self._plan_of(call).definition))
                 continue
-            asked.append(
-                ApprovalRequested(
-                    call_id=call.id,
-                    tool=call.name,
-                    arguments=dict(call.arguments),
-                    why=effect.why,
-                    definition=self._plan_of(call).definition,
-                )
-            )
+            fresh = call.evolve(status="asked", request=None)
+            try:
+                checked = await self._checks.check(fresh, state, room=1)
+            except HaltedError:
+                return
+            asked += self._asked(checked, effect.why)
+            if isinstance(checked, Fatal):
+                break
         await pen.write("plan", str(state.step), *asked, sync=True)
 
+    def _asked(self, checked: Checked, why: Why) -> tuple[Payload, ...]:
+        """The question to a human about a call, or what is done instead."""
+        if isinstance(checked, Refused | Fatal):
+            return checked.facts
+        definition = self._plan_of(checked.call).definition
+        held = checked if isinstance(checked, Held) else checked.call
+        return (*checked.said, question(held, why, definition))
 
-def _asked(state: RunState, call: Call) -> Mapping[str, object]:
+
+def _requested(state: RunState, call: Call) -> Mapping[str, object]:
     """What the model asked for, whatever was corrected since."""
     for block in state.messages[-1].calls if state.messages else ():
         if block.id == call.id:

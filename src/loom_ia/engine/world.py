@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from loom_ia.core.events import Event, ToolRefused
+from loom_ia.core.events import Event
 from loom_ia.core.model import Discard, Message, ModelSpec, ReasoningDelta, TextDelta, ToolSpec
 from loom_ia.core.plan import Plan
 from loom_ia.core.ports import Blobs, Clock, Ids, Journal, Leases, Model, RunRef, Tool, ToolContext
 from loom_ia.core.state import Call, RunState
 from loom_ia.core.wording import Language
+from loom_ia.engine.policing import Hook
 
 Shown = TextDelta | ReasoningDelta | Discard | Event
 """What a follower of a run sees."""
-
-BeforeTool = Callable[[Call, RunState], Awaitable[ToolRefused | None]]
-"""Judges a validated call before it is asked about or leaves; None lets it go on."""
 
 PARALLEL = 16
 TOOL_TIMEOUT = 30.0
@@ -43,7 +41,8 @@ class World:
     """Seconds allowed to each tool; the others have `tool_timeout`."""
     tool_timeout: float = TOOL_TIMEOUT
     parallel: int = PARALLEL
-    before_tool: BeforeTool | None = None
+    before_tool: Sequence[Hook] = ()
+    """Policies that speak on a call before it is asked about and before it leaves, in order."""
     parts: dict[str, bytes] = field(init=False, default_factory=dict[str, bytes])
     """What a request holds before its messages, as it is digested; written once."""
 

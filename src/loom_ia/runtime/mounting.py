@@ -6,12 +6,19 @@ import os
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from pydantic import BaseModel
 
 from loom_ia.agents.compile import Compiled, Workshop, compile_agent, declared_name
-from loom_ia.config.checks import Installed, ToolFacts, check_installed, check_tools, refuse
+from loom_ia.config.checks import (
+    Installed,
+    ToolFacts,
+    check_installed,
+    check_policies,
+    check_tools,
+    refuse,
+)
 from loom_ia.config.extras import missing_package
 from loom_ia.config.imports import Project
 from loom_ia.config.problems import validated
@@ -109,7 +116,9 @@ def tool_warnings(
 
     """
     facts = {name: _facts(agent) for name, agent in agents.items()}
-    return refuse(check_tools(loaded, facts, durable=durable))
+    pausing = {name: _pausing(agent) for name, agent in agents.items()}
+    found = check_tools(loaded, facts, durable=durable)
+    return refuse((*found, *check_policies(loaded, facts, pausing, durable=durable)))
 
 
 def _workshop(
@@ -118,10 +127,11 @@ def _workshop(
     loaded, project = mounting.loaded, mounting.project
     config, agents = loaded.config, {agent.spec.name: agent for agent in loaded.agents}
 
-    def resolve(spec: AgentSpec, index: int) -> object:
-        agent = agents[spec.name]
-        here = (*agent.at, "tools", index, "python")
-        return project.resolve(spec.tools[index].python, agent.source.at(here), here)
+    def resolve(spec: AgentSpec, kind: Literal["tools", "policies"], index: int) -> object:
+        agent, tools = agents[spec.name], kind == "tools"
+        name = spec.tools[index].python if tools else spec.policies[index].hook
+        here = (*agent.at, kind, index, "python" if tools else "hook")
+        return project.resolve(name, agent.source.at(here), here)
 
     return Workshop(
         specs={spec.id: spec for spec in config.models},
@@ -140,10 +150,16 @@ def _facts(agent: Compiled) -> list[ToolFacts]:
         ToolFacts(
             tool.original,
             tool.plan.side_effects,
-            pauses=tool.plan.approval != "never" or tool.plan.on_unknown == "pause",
+            pauses=tool.plan.approval == "always" or tool.plan.on_unknown == "pause",
+            by_policy=tool.plan.approval == "policy",
         )
         for tool in agent.tools
     ]
+
+
+def _pausing(agent: Compiled) -> dict[int, str]:
+    """Policies that may pause, by their place in the agent."""
+    return {n: hook.name for n, hook in enumerate(agent.policies) if "pause" in hook.decisions}
 
 
 def _installed() -> Installed:

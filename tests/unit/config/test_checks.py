@@ -8,6 +8,7 @@ from loom_ia.config.checks import (
     Installed,
     ToolFacts,
     check_installed,
+    check_policies,
     check_tools,
     refuse,
 )
@@ -116,3 +117,22 @@ def test_two_tools_that_decorators_name_alike_are_refused(project: Write, agent:
             "(tools[0] and tools[1]); give one of them an 'alias'"
         )
     ]
+
+
+def test_approval_by_policy_needs_a_policy_that_may_pause(project: Write):
+    loaded = load(project(), None, {})
+    tools = facts(by_policy=True)
+    [issue] = check_policies(loaded, tools, {"devis": {}}, durable=True)
+    assert "no policy of the agent may pause" in str(issue)
+    assert check_policies(loaded, tools, {"devis": {0: "gros"}}, durable=True) == []
+
+
+def test_a_policy_that_may_pause_needs_a_durable_journal(project: Write, agent: str):
+    text = agent + "policies:\n  - hook: gros\n"
+    loaded = load(project({"agents/devis.yaml": text}), None, {})
+    [issue] = check_policies(loaded, facts(), {"devis": {0: "gros"}}, durable=False)
+    assert str(issue).startswith(
+        "agents/devis.yaml:8:5: policies[0]: agent 'devis' may pause on policy 'gros'"
+    )
+    loose = load(project({"agents/devis.yaml": text}), "dev", {})
+    assert check_policies(loose, facts(), {"devis": {0: "gros"}}, durable=False) == []

@@ -25,7 +25,7 @@ ALLOWED: list[tuple[Payload, set[str]]] = [
     (ApprovalExpired(call_id="c", text="trop tard"), {"held"}),
     (ToolUnknown(call_id="c", reason="timeout"), {"started"}),
     (ToolSettled(call_id="c", sent=False), {"unknown", "started"}),
-    (ToolAbandoned(call_id="c", text="inconnu"), {"unknown", "started"}),
+    (ToolAbandoned(call_id="c", text="inconnu"), {"unknown", "started", "granted"}),
 ]
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from loom_ia.core.events import RunResumed, ToolRefused
+from loom_ia.core.events import RunResumed
 from loom_ia.core.fold import fold
 from loom_ia.core.model import (
     Answer,
@@ -155,16 +155,6 @@ async def test_wrong_arguments_go_back_to_the_model_and_never_leave(stage):
     assert text_of(play, state) == "n : un entier est attendu"
     assert types(await play.events()) == ["tool.refused"]
     assert state.launches == 0
-
-
-async def test_a_policy_refuses_a_call_before_it_leaves(stage):
-    async def never(call, state):
-        return ToolRefused(call_id=call.id, code="policy", text="pas le dimanche")
-
-    play = await play_of(stage, ["x"], (Doing("x", ok), SENDING), before_tool=never)
-    state = await play.drive()
-    assert text_of(play, state) == "pas le dimanche"
-    assert types(await play.events()) == ["tool.refused"]
 
 
 async def test_calls_past_the_limit_are_refused_inside_the_batch(stage):

@@ -20,7 +20,7 @@ class ApprovalRequested(CallFact):
     """A human must decide before this call goes on."""
 
     type: ClassVar[str] = "approval.requested"
-    content: ClassVar[frozenset[str]] = frozenset({"arguments"})
+    content: ClassVar[frozenset[str]] = frozenset({"arguments", "reason"})
 
     tool: CleanText
     arguments: CleanJson
@@ -31,6 +31,12 @@ class ApprovalRequested(CallFact):
     definition: Annotated[str, EMPTY] = ""
     """Digest of the tool's definition when the question was asked."""
     expires_at: Annotated[AwareDatetime | None, NONE] = None
+    reason: Annotated[CleanText, EMPTY] = ""
+    """Why a policy wants a human to decide."""
+    policies: Annotated[tuple[str, ...], EMPTY] = ()
+    """Policies that paused on these arguments; the decision answers all of them."""
+    again: Annotated[bool, EMPTY] = False
+    """A policy changed arguments that had been approved: this asks about the new ones, once."""
     previous: Annotated[str, EMPTY] = ""
     """Status of the call before the question, when a human has to judge a launch."""
 
@@ -40,7 +46,7 @@ class ApprovalRequested(CallFact):
 
     def evolve(self, state: RunState) -> RunState:
         self.of(state)
-        return state.with_call(self.call_id, status="held", request=self)
+        return state.with_call(self.call_id, status="held", request=self, arguments=self.arguments)
 
 
 class Decided(CallFact):

@@ -41,10 +41,24 @@ class Verdict(Payload):
 
 
 class GuardChecked(Verdict):
-    """A contract or an output policy judged a text."""
+    """A contract or a policy judged something: a text, or the arguments of a call."""
 
     type: ClassVar[str] = "guard.checked"
     content: ClassVar[frozenset[str]] = frozenset({"diagnosis"})
+
+    point: Annotated[str, EMPTY] = ""
+    """Where a policy spoke; empty for a contract."""
+    decision: Annotated[str, EMPTY] = ""
+    """`replace`, `deny`, `pause` or `fail`."""
+    call_id: Annotated[str, EMPTY] = ""
+    """The call whose arguments were judged; `subject` is then their digest."""
+
+    @property
+    def outcome(self) -> Outcome:
+        return "waiting" if self.decision == "pause" else super().outcome
+
+    def evolve(self, state: RunState) -> RunState:
+        return state if self.call_id else super().evolve(state)
 
 
 class JudgeEvaluated(Verdict):

@@ -95,8 +95,9 @@ class ToolCalled(CallFact):
 
     def evolve(self, state: RunState) -> RunState:
         self.of(state)
+        left: dict[str, object] = {} if self.arguments is None else {"arguments": self.arguments}
         calls = state.calls_with(
-            self.call_id, status="started", launches=self.launch, epoch=state.epoch
+            self.call_id, status="started", launches=self.launch, epoch=state.epoch, **left
         )
         return state.evolve(launches=state.launches + 1, calls=calls)
 
@@ -247,7 +248,7 @@ class ToolAbandoned(CallFact):
         return "unknown"
 
     def evolve(self, state: RunState) -> RunState:
-        call = self.of(state, "unknown", "started")
+        call = self.of(state, "unknown", "started", "granted")
         return state.settle(self.call_id, refusal(call, self.text))
 
 
