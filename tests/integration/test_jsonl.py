@@ -10,9 +10,10 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from loom_ia.adapters import io
 from loom_ia.adapters.artifacts import local
 from loom_ia.adapters.env import Env
 from loom_ia.adapters.files import reported
-from loom_ia.adapters.io import BlockedError
+from loom_ia.adapters.io import BlockedError, UnhurriedError
 from loom_ia.adapters.storage.jsonl import JsonlStore, Settings
 from loom_ia.core.errors import (
     InvalidIdError,
@@ -50,7 +51,7 @@ from loom_ia.core.events import (
 )
 from loom_ia.core.fold import fold
 from loom_ia.core.model import user
-from loom_ia.core.ports import Append, Draft, Fence, Guard, Lease, Paging, RunFilter, RunRef
+from loom_ia.core.ports import Append, Draft, Fence, Guard, Lease, Page, Paging, RunFilter, RunRef
 from loom_ia.core.text import Text
 
 MORNING = datetime(2026, 1, 1, 9, tzinfo=UTC)
@@ -367,6 +368,27 @@ async def test_a_sync_that_fails_fails_every_caller_that_counted_on_it(tmp_path,
         assert (await report(store, run()))[0].position == 7
 
 
+async def test_only_what_is_brief_is_done_in_the_event_loop(tmp_path):
+    async with opened(tmp_path) as store:
+        await start(store, run())
+        shelf = store.journal._desk.shelf
+
+        def hurried(job: Callable[[], Page]) -> Page:
+            return shelf.hurried(job)
+
+        def reported(call_id: str) -> Append:
+            return Append(run(), [Draft(next(ids), ToolReported(call_id=call_id))], Fence("report"))
+
+        await asyncio.to_thread(hurried, partial(shelf.append, reported("c")))
+        long = reported("x" * io.HASTE)
+        with pytest.raises(UnhurriedError):
+            await asyncio.to_thread(hurried, partial(shelf.append, long))
+        assert (await store.journal.append(long)).events[0].seq == 3
+        with pytest.raises(UnhurriedError):
+            await asyncio.to_thread(hurried, partial(shelf.read, run(), 0))
+        await asyncio.to_thread(hurried, partial(shelf.read, run(), 3))
+
+
 async def test_appends_to_one_session_share_their_syncs(tmp_path, monkeypatch):
     syncs: list[int] = []
     real = os.fdatasync
@@ -666,7 +688,7 @@ async def test_lost_leases_leave_the_epochs_of_the_events(tmp_path):
 
 
 async def test_more_sessions_than_open_files(tmp_path, monkeypatch):
-    monkeypatch.setattr("loom_ia.adapters.storage.jsonl.shelf.files_allowed", lambda: 200)
+    monkeypatch.setattr("loom_ia.adapters.storage.jsonl.logs.files_allowed", lambda: 200)
     async with opened(tmp_path) as store:
         refs = [run(f"r{n}", f"s{n}") for n in range(600)]
         await asyncio.gather(*(start(store, ref) for ref in refs))

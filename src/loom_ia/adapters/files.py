@@ -27,9 +27,14 @@ def reported(path: Path | str) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        at = Path(os.fsdecode(error.filename or path))
-        at = at.parent if at.suffix == DRAFT else at
-        raise StoreUnavailableError(path=str(at), reason=refusal(error)) from error
+        raise unavailable(path, error) from error
+
+
+def unavailable(path: Path | str, error: OSError) -> StoreUnavailableError:
+    """What is raised for an error of the system about `path`."""
+    at = Path(os.fsdecode(error.filename or path))
+    at = at.parent if at.suffix == DRAFT else at
+    return StoreUnavailableError(path=str(at), reason=refusal(error))
 
 
 def refusal(error: OSError) -> Text | str:

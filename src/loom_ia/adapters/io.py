@@ -1,4 +1,4 @@
-"""Threads that do what would block the event loop, one queue each, with grouped syncs."""
+"""Where a store does its jobs: what is brief in place, the rest in threads, syncs together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Generic, Protocol, TypeVar, cast
 
 from loom_ia.core.errors import StoreUnavailableError
@@ -21,7 +21,18 @@ BATCH = 64
 """Jobs done at most before their callers are answered."""
 WAIT = 10.0
 """Seconds that a job may wait for what another process holds."""
+HASTE = 65_536
+"""Bytes that a job done in place reads or writes at most."""
+SLOW = 0.02
+"""Seconds after which a job done in place was too long: the next ones go to their thread."""
+REST = 1.0
+"""Seconds during which they do."""
 _PAUSES = (0.0001, 0.005)
+_END = object()
+
+
+class UnhurriedError(Exception):
+    """Raised by a job done in place that is not brief, before it changes anything."""
 
 
 class BlockedError(Exception):
@@ -83,24 +94,35 @@ _Group = list[tuple[_Job, Synced[object]]]
 
 
 class Lane:
-    """One daemon thread, started by its first job, that does jobs in the order of their calls.
+    """Does jobs one at a time, in one daemon thread or in place, in the order of their calls.
 
-    Syncs are done by `syncers` other threads, so that those of several files overlap.
+    Syncs are done by `syncers` other threads, so that those of several files overlap. Threads start
+    when they are needed.
     """
 
     def __init__(self, name: str, *, syncers: int = 0) -> None:
         self._name = name
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
-        self._groups: SimpleQueue[_Group | None] = SimpleQueue()
+        self._busy = Lock()
+        """Held by whoever does jobs."""
+        self._due: dict[Hashable, _Group] = {}
+        self._gate = Lock()
+        self._keys: SimpleQueue[Hashable] = SimpleQueue()
         self._threads = [Thread(target=self._work, name=name, daemon=True)]
         self._threads += [
             Thread(target=self._sync, name=f"{name}-sync", daemon=True) for _ in range(syncers)
         ]
-        self._started = self._closed = False
+        self._used = self._started = self._closed = False
         self._late: list[_Job] = []
+        self._rested = 0.0
 
-    async def call(self, run: Callable[[], T | Synced[T]]) -> T:
+    async def call(
+        self, run: Callable[[], T | Synced[T]], here: Callable[[], T | Synced[T]] | None = None
+    ) -> T:
         """Result of `run`, done in the thread. Once called, it is done whatever happens here.
+
+        `here` does the same in place, or raises UnhurriedError: it is tried first, unless another
+        job is being done or waits.
 
         Raises:
             StoreUnavailableError: the lane is closed.
@@ -108,18 +130,55 @@ class Lane:
         """
         if self._closed:
             raise StoreUnavailableError(path=self._name, reason="closed")
+        self._used = True
+        done = None if here is None else self._in_place(here)
+        if done is not None and not isinstance(done[0], Synced):
+            return done[0]
         loop = asyncio.get_running_loop()
         answer: _Answer[T] = _Answer(loop=loop)
-        self._queue.put(_Job(run, answer, loop))  # pyright: ignore[reportArgumentType]
+        job = _Job(run, answer, loop)  # pyright: ignore[reportArgumentType]
+        if done is None:
+            self._queue.put(job)
+        else:
+            self._defer(job, cast("Synced[object]", done[0]))
         if not self._started:
             self._started = True
             for thread in self._threads:
                 thread.start()
         return await answer
 
+    def _in_place(self, run: Callable[[], T]) -> tuple[T] | None:
+        """The result of a job done at once; None for one that is not."""
+        start = time.monotonic()
+        if (
+            start < self._rested
+            or not self._queue.empty()
+            or not self._busy.acquire(blocking=False)
+        ):
+            return None
+        try:
+            return (run(),)
+        except (BlockedError, UnhurriedError):
+            return None
+        finally:
+            self._busy.release()
+            end = time.monotonic()
+            if end - start > SLOW:
+                self._rested = end + REST
+
+    def _defer(self, job: _Job, synced: Synced[object]) -> None:
+        """Have a sync done, by the one that is already due if there is one."""
+        with self._gate:
+            group = self._due.get(synced.key)
+            if group is None:
+                self._due[synced.key] = [(job, synced)]
+                self._keys.put(synced.key)
+            else:
+                group.append((job, synced))
+
     async def aclose(self, last: Callable[[], None]) -> None:
         """Do what is queued, then `last`, then end the threads."""
-        if self._started and not self._closed:
+        if self._used and not self._closed:
             await self.call(last)
             self._queue.put(None)
         self._closed = True
@@ -134,13 +193,14 @@ class Lane:
                 self._late = []
             else:
                 pause = _PAUSES[0]
-            self._perform([job for job in batch if job is not None])
+            with self._busy:
+                self._perform([job for job in batch if job is not None])
             if None in batch and not self._late:
                 break
             if None in batch:
                 self._queue.put(None)
         for _ in self._threads[1:]:
-            self._groups.put(None)
+            self._keys.put(_END)
 
     def _batch(self, timeout: float | None) -> list[_Job | None]:
         batch: list[_Job | None] = []
@@ -173,10 +233,11 @@ class Lane:
                 job.result = result
             done.append(job)
         for group in groups.values():
-            if len(self._threads) > 1:
-                self._groups.put(group)
-            else:
+            if len(self._threads) == 1:
                 _flush(group)
+                continue
+            for job, synced in group:
+                self._defer(job, synced)
         _answer(done)
 
     def _waits(self, job: _Job) -> bool:
@@ -185,7 +246,9 @@ class Lane:
         return now < job.deadline
 
     def _sync(self) -> None:
-        while (group := self._groups.get()) is not None:
+        while (key := self._keys.get()) is not _END:
+            with self._gate:
+                group = self._due.pop(key)
             _flush(group)
 
 

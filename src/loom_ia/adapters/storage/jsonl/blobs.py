@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +14,8 @@ from loom_ia.adapters.io import Lane
 from loom_ia.adapters.names import encode
 from loom_ia.adapters.storage.ledger import BLOB_GRACE
 
+REMEMBERED = 4096
+"""Contents that a store knows to be kept."""
 _DIGEST = re.compile("[0-9a-f]{32}")
 
 
@@ -22,13 +24,21 @@ class JsonlBlobs:
 
     def __init__(self, data: Path, key: bytes, lane: Lane, clock: Callable[[], datetime]) -> None:
         self._data, self._key, self._lane, self._clock = data, key, lane, clock
+        self._put: dict[tuple[str, str], datetime] = {}
+        """When contents were put last, as their files tell."""
 
     def digest(self, tenant_id: str, data: bytes) -> str:
         return keyed_digest(self._key, tenant_id, data)
 
     async def put(self, tenant_id: str, data: bytes) -> str:
         digest = self.digest(tenant_id, data)
-        await self._lane.call(partial(self._write, self._path(tenant_id, digest), data))
+        known = self._put.get((tenant_id, digest))
+        if known is None or not known <= self._clock() <= known + BLOB_GRACE / 2:
+            write = partial(self._write, self._path(tenant_id, digest), data)
+            at = await self._lane.call(write)
+            if len(self._put) >= REMEMBERED:
+                self._put.clear()
+            self._put[tenant_id, digest] = at
         return digest
 
     async def get(self, tenant_id: str, digest: str) -> bytes | None:
@@ -39,16 +49,19 @@ class JsonlBlobs:
     def _path(self, tenant_id: str, digest: str) -> Path:
         return blob_path(self._data / encode(tenant_id), digest)
 
-    def _write(self, path: Path, data: bytes) -> None:
+    def _write(self, path: Path, data: bytes) -> datetime:
+        """Keep a content; when it was put last."""
         with reported(path):
-            now = self._clock().timestamp()
+            now = self._clock()
             try:
-                if now - path.stat().st_mtime > BLOB_GRACE.total_seconds() / 2:
-                    os.utime(path, (now, now))
+                at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+                if now - at <= BLOB_GRACE / 2:
+                    return at
             except FileNotFoundError:
                 make_folder(path.parent, top=self._data)
                 replace_file(path, data, sync=True)
-                os.utime(path, (now, now))
+            os.utime(path, (now.timestamp(), now.timestamp()))
+            return now
 
 
 def blob_path(tenant: Path, digest: str) -> Path:

@@ -9,12 +9,13 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from threading import Lock
+from threading import Lock, RLock
 from typing import Required, TypedDict
 
 from pydantic_core import from_json
 
 from loom_ia.adapters.files import lock_file, make_folder, replace_file, reported, write_all
+from loom_ia.adapters.io import HASTE, UnhurriedError
 from loom_ia.core.errors import RunExistsError
 from loom_ia.core.events import UndecodableError, decode
 from loom_ia.core.ports import RunRef
@@ -53,7 +54,7 @@ class Index:
     def __init__(self, tenant_id: str, folder: Path, data: Path) -> None:
         self._tenant_id, self._folder, self._data = tenant_id, folder, data
         self._path = folder / ".index.jsonl"
-        self._lock, self._syncing = Lock(), Lock()
+        self._lock, self._syncing = RLock(), Lock()
         self._dirty = True  # what other processes announced may not be on the disk either
         self._inode = self._size = 0
         self._runs: dict[str, RunEntry] = {}
@@ -61,6 +62,32 @@ class Index:
         """Runs of each session, in order of their start."""
         self._open: dict[str, None] = {}
         """Root runs that have not ended."""
+
+    @contextmanager
+    def hurried(self) -> Generator[None]:
+        """Keep other threads out, to do what is brief.
+
+        Raises:
+            UnhurriedError: it would not be.
+
+        """
+        if not self._lock.acquire(blocking=False):
+            raise UnhurriedError
+        try:
+            if not self._near():
+                raise UnhurriedError
+            yield
+        finally:
+            self._lock.release()
+
+    def _near(self) -> bool:
+        """True when little is left to read."""
+        try:
+            stat = os.stat(self._path)  # noqa: PTH116  called at each use
+        except FileNotFoundError:
+            return False
+        known = stat.st_ino == self._inode and self._size > 0
+        return known and 0 <= stat.st_size - self._size <= HASTE
 
     def locate(self, run_id: str) -> RunRef | None:
         """Address of a run."""

@@ -44,6 +44,8 @@ class LeaseFiles:
     def __init__(self, tenant: Path, data: Path, here: Process) -> None:
         self._folder, self._data, self._here = tenant / ".leases", data, here
         self._prefix = f"{self._folder}{os.sep}"
+        self.ready = False
+        """True once the folder is there."""
 
     def refresh(self, track: Track, now: datetime, *, living: bool) -> None:
         """Bring an entry up to date; `living`: a lease whose process is gone ends now."""
@@ -84,7 +86,9 @@ class LeaseFiles:
             waiting=entry.waiting,
         )
         raw = record.model_dump_json().encode()
-        make_folder(self._folder, top=self._data)
+        if not self.ready:
+            make_folder(self._folder, top=self._data)
+            self.ready = True
         # Not synced: after a power cut nobody drives, and events tell the epochs that wrote any.
         replace_file(Path(self._path(entry.run_id)), raw, sync=False)
         track.lease, track.entry = raw, entry

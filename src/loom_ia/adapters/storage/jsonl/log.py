@@ -8,19 +8,17 @@ import logging
 import os
 import re
 from array import array
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from loom_ia.adapters.files import lock_file, refusal, sync_folder, write_all
-from loom_ia.adapters.storage.jsonl.index import Index
+from loom_ia.adapters.files import lock_file, refusal, write_all
+from loom_ia.adapters.io import UnhurriedError
 from loom_ia.adapters.storage.ledger import Ledger, moving
 from loom_ia.core.errors import JournalDamagedError, StoreUnavailableError
 from loom_ia.core.events import Event, UndecodableError, decode
 from loom_ia.core.events.envelope import TYPES
-from loom_ia.core.text import Text
 
 logger = logging.getLogger("loom_ia.journal")
 
@@ -102,11 +100,11 @@ class Log:
             os.close(self.fd)
             self.fd = -1
 
-    @contextmanager
-    def locked(self) -> Generator[None]:
+    def lock(self, *, most: int | None = None) -> None:
         """Keep other writers out, with the ledger up to date.
 
         Raises:
+            UnhurriedError: there are more than `most` bytes to read, or some to put right.
             MovedError: the path names another file.
             FileNotFoundError: the path names none: the session was erased.
             BlockedError: another process holds it.
@@ -114,17 +112,25 @@ class Log:
         """
         lock_file(self.fd, self.path)
         try:
-            stat = os.stat(self._name)  # noqa: PTH116  called at each append
-            if (stat.st_dev, stat.st_ino) != self._identity:
-                raise MovedError
-            self._refresh(stat.st_size)
-            yield
-        finally:
+            self._refresh(most)
+        except BaseException:
+            self.unlock()
+            raise
+
+    def unlock(self) -> None:
+        """Let other writers in."""
+        if self.fd >= 0:
             fcntl.flock(self.fd, fcntl.LOCK_UN)
 
-    def _refresh(self, size: int) -> None:
-        if size == self.size + len(self.torn) and not self.torn:
+    def _refresh(self, most: int | None) -> None:
+        stat = os.stat(self._name)  # noqa: PTH116  called at each append
+        if (stat.st_dev, stat.st_ino) != self._identity:
+            raise MovedError
+        size = stat.st_size
+        if size == self.size and not self.torn:
             return
+        if most is not None and (self.torn or not 0 <= size - self.size <= most):
+            raise UnhurriedError
         if size < self.size:
             self._reset()
         data = _pread(self.fd, self.size, size)
@@ -259,6 +265,11 @@ class Log:
                 return run_id, row.index(index) + 1
         return "", 0
 
+    def unread(self, run_id: str, after: int) -> int:
+        """Bytes of the file from the line behind a position of a run on."""
+        row = self.rows.get(run_id, ())[after:]
+        return self.size - self.starts[row[0]] if row else 0
+
     def read(self, run_id: str, after: int) -> list[Event]:
         """Events of a run.
 
@@ -278,14 +289,13 @@ class Log:
                 raise self.damage(index) from None
         return events
 
-    def write(self, events: Sequence[Event]) -> None:
+    def write(self, events: Sequence[Event], lines: Sequence[bytes]) -> None:
         """Append the lines of events that the ledger accepted, all or none.
 
         Raises:
             StoreUnavailableError: none was written.
 
         """
-        lines = [event.encode() for event in events]
         data = b"\n".join(lines) + b"\n"
         try:
             written = os.write(self.fd, data)
@@ -335,42 +345,6 @@ class Log:
             "%s: %d bytes of a write cut by a crash were moved to %s.torn",
             *(self.path, len(torn), self.path.name),
         )
-
-    def sync(self, index: Index) -> LogSync:
-        """What puts on the disk all that was written here, and announced there, until now."""
-        return LogSync(self, os.dup(self.fd), index)
-
-
-class LogSync:
-    """The sync of a log; it outlives the log's own descriptor."""
-
-    def __init__(self, log: Log, fd: int, index: Index) -> None:
-        self._log, self._fd, self._index = log, fd, index
-        self._announced = log.announced
-
-    def flush(self) -> None:
-        """Put on the disk what must be: what a start announced first, then events.
-
-        Raises:
-            StoreUnavailableError: the disk did not take it.
-
-        """
-        log = self._log
-        try:
-            if log.listed < self._announced:
-                self._index.flush()
-                log.listed = max(log.listed, self._announced)
-            os.fdatasync(self._fd)
-            if not log.named:
-                sync_folder(log.path.parent)
-                log.named = True
-        except OSError as error:
-            reason = Text("{why}; what was written may be lost", {"why": refusal(error)})
-            raise StoreUnavailableError(path=str(log.path), reason=reason) from error
-
-    def close(self) -> None:
-        """Give the descriptor back."""
-        os.close(self._fd)
 
 
 def _pread(fd: int, start: int, end: int) -> bytes:

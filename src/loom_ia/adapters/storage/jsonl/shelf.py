@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 import os
-import resource
 from bisect import bisect_right
-from collections import OrderedDict
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
-from pathlib import Path
+from typing import TypeVar
 
-from loom_ia.adapters.files import make_folder, replace_file, reported, write_all
-from loom_ia.adapters.io import BlockedError, Synced
+from loom_ia.adapters.files import make_folder, replace_file, write_all
+from loom_ia.adapters.io import HASTE, BlockedError, Synced, UnhurriedError
 from loom_ia.adapters.storage.jsonl.graves import erase_file, tombstone
 from loom_ia.adapters.storage.jsonl.leases import LeaseFiles
-from loom_ia.adapters.storage.jsonl.log import Log, MovedError, logger
+from loom_ia.adapters.storage.jsonl.log import Log, logger
+from loom_ia.adapters.storage.jsonl.logs import Logs
 from loom_ia.adapters.storage.jsonl.repair import repaired
+from loom_ia.adapters.storage.jsonl.sync import LogSync
 from loom_ia.adapters.storage.jsonl.tenants import Tenant, Tenants
 from loom_ia.adapters.storage.ledger import erased
 from loom_ia.adapters.system import SystemIds
-from loom_ia.core.errors import LoomError, RunNotFoundError, StoreUnavailableError
+from loom_ia.core.errors import LoomError, RunNotFoundError
 from loom_ia.core.events import Event, RunResumed, TailHealed, UndecodableError, decode, status_of
 from loom_ia.core.ports import Append, Draft, Lease, Page, RunRef
 from loom_ia.core.projections.index import RunEntry, indexed
-from loom_ia.core.text import Text
 
-LOGS = 4096
-"""Sessions that a shelf remembers; those with a closed file and no run going on go first."""
-
-
-def files_allowed() -> int:
-    """Files that a store may keep open: a quarter of what this process may, within reason."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 1024 if soft == resource.RLIM_INFINITY else max(16, min(soft // 4, 1024))
-
+T = TypeVar("T")
 
 new_id = SystemIds().new
 
@@ -45,129 +36,63 @@ class Shelf:
 
     def __init__(self, tenants: Tenants) -> None:
         self._tenants = tenants
-        self._files = files_allowed()
-        self._logs: OrderedDict[tuple[str, str], Log] = OrderedDict()
-        self._open: OrderedDict[tuple[str, str], Log] = OrderedDict()
+        self._logs = Logs(tenants)
+        self._session = self._logs.session
+        self._haste = False
+
+    def hurried(self, job: Callable[[], T]) -> T:
+        """Result of a job that is to be brief: no sync, little read, little written.
+
+        Raises:
+            UnhurriedError: it would not be; nothing was changed.
+
+        """
+        self._haste = self._logs.haste = True
+        try:
+            return job()
+        finally:
+            self._haste = self._logs.haste = False
 
     def close(self) -> None:
         """Close every file."""
-        for log in self._open.values():
-            log.close()
-        self._open.clear()
-        self._logs.clear()
-
-    @contextmanager
-    def _session(
-        self, tenant_id: str, session_id: str, *, create: bool = False, change: bool = False
-    ) -> Generator[Log | None]:
-        """A session under its lock, None when there is none.
-
-        Raises:
-            StoreUnavailableError: it cannot be opened.
-            SessionErasedError: it is to `change` and was erased.
-
-        """
-        key = (tenant_id, session_id)
-        log = self._logs.get(key) or self._unread(tenant_id, session_id)
-        path = log.path
-        with reported(path):
-            log = self._found(key, log, create=create)
-            while log is not None:
-                try:
-                    with log.locked():
-                        yield log
-                        return
-                except MovedError:
-                    log.close()
-                    log = self._found(key, log, create=False)
-                except FileNotFoundError:
-                    if path.exists():
-                        raise
-                    self._forget(key)
-                    log = None
-                    if change:
-                        raise self._erased(tenant_id, session_id, path) from None
-        yield None
-
-    def _erased(self, tenant_id: str, session_id: str, path: Path) -> StoreUnavailableError:
-        """What is raised for a session whose file is gone."""
-        grave = self._tenants.get(tenant_id).graves.find(session_id)
-        if grave is not None:
-            return erased(tombstone(grave, pending=False))
-        reason = Text("the session was erased; choose another id")
-        return StoreUnavailableError(path=str(path), reason=reason)
-
-    def _unread(self, tenant_id: str, session_id: str) -> Log:
-        return Log(self._tenants.get(tenant_id).path(session_id), session_id)
-
-    def _found(self, key: tuple[str, str], log: Log, *, create: bool) -> Log | None:
-        """The log with its file open, None when there is no file and none is to be made."""
-        if log.fd >= 0:
-            self._open.move_to_end(key)
-            return log
-        try:
-            log.open(create=False)
-        except FileNotFoundError:
-            self._forget(key)
-            if not create:
-                return None
-            self._create(log, *key)
-        self._keep(key, log)
-        return log
-
-    def _create(self, log: Log, tenant_id: str, session_id: str) -> None:
-        tenant = self._tenants.get(tenant_id)
-        make_folder(tenant.folder, top=self._tenants.data)
-        known = tenant.index.names(session_id) or tenant.graves.find(session_id) is not None
-        try:
-            log.open(create=not known)
-        except FileNotFoundError:
-            raise self._erased(tenant_id, session_id, log.path) from None
-
-    def _keep(self, key: tuple[str, str], log: Log) -> None:
-        self._logs[key] = self._open[key] = log
-        self._logs.move_to_end(key)
-        if len(self._open) > self._files:
-            idle, old = self._open.popitem(last=False)
-            old.close()
-            if not old.ledger.open:
-                self._logs.pop(idle, None)
-        if len(self._logs) > LOGS:
-            gone, old = self._logs.popitem(last=False)
-            self._open.pop(gone, None)
-            old.close()
-
-    def _forget(self, key: tuple[str, str]) -> None:
-        self._open.pop(key, None)
-        log = self._logs.pop(key, None)
-        if log is not None:
-            log.close()
+        self._logs.close()
 
     def append(self, write: Append) -> Page | Synced[Page]:
         """Judge and write (see `Journal.append`)."""
+        tenant = self._tenants.get(write.ref.tenant_id)
+        if self._haste and _indexed(write):
+            with tenant.index.hurried():
+                return self._append(tenant, write)
+        return self._append(tenant, write)
+
+    def _append(self, tenant: Tenant, write: Append) -> Page | Synced[Page]:
         ref, kind = write.ref, write.fence.kind
-        tenant = self._tenants.get(ref.tenant_id)
         create = kind == "start"
         with self._session(ref.tenant_id, ref.session_id, create=create, change=True) as log:
             if log is None:
                 raise self._missing(ref)
             log.heal()
             ledger = log.ledger
+            if self._haste and not create and ref.root_id not in ledger.open:
+                raise UnhurriedError
             now = ledger.now(self._tenants.clock())
             self._refresh_leases(tenant.leases, log, write, now)
             ledger.judge(write, now)
             events = self._stamped(log, write, now)
+            lines = [event.encode() for event in events]
+            if self._haste and sum(map(len, lines)) > HASTE:
+                raise UnhurriedError
             if kind == "start":
                 tenant.index.announce(indexed(None, events[0]))
                 log.announced += 1
             else:
                 self._reopen(tenant, log, ref, events)
-            log.write(events)
+            log.write(events, lines)
             self._close_ended(tenant, log, ref, written=events[-1].epoch if events else 0)
             page = Page(events, now)
             if not write.sync:
                 return page
-            return Synced(page, log, log.sync(tenant.index))
+            return Synced(page, log, LogSync(log, tenant.index))
 
     def _missing(self, ref: RunRef) -> LoomError:
         """What is raised to who writes in a session that has no file."""
@@ -232,6 +157,8 @@ class Shelf:
         with self._session(ref.tenant_id, ref.session_id) as log:
             if log is None:
                 return Page((), self._tenants.clock())
+            if self._haste and log.unread(ref.run_id, after) > HASTE:
+                raise UnhurriedError
             now = log.ledger.now(self._tenants.clock())
             return Page(log.read(ref.run_id, after), now)
 
@@ -260,13 +187,15 @@ class Shelf:
                 return ()
             lines = repaired(log, tenant_id, new_id)
         if lines:
-            self._forget((tenant_id, session_id))
+            self._logs.forget((tenant_id, session_id))
             self._tenants.get(tenant_id).snapshot(session_id).unlink(missing_ok=True)
         return lines
 
     def claim(self, ref: RunRef, ttl: timedelta, holder: str, *, steal: bool) -> Lease:
         """Take a lease (see `Leases.claim`)."""
         leases = self._tenants.get(ref.tenant_id).leases
+        if self._haste and not leases.ready:
+            raise UnhurriedError
         with self._leased(ref) as (log, now):
             root = log.ledger.root(ref)
             leases.refresh(root, now, living=True)
@@ -361,10 +290,18 @@ class Shelf:
             tenant.graves.dig(log, now, by)
             tenant.index.erase(session_id)
             erase_file(log)
-        self._forget((tenant_id, session_id))
+        self._logs.forget((tenant_id, session_id))
 
     def confirm(self, ref: RunRef) -> RunRef | None:
         """The address that the index gives, if the run was written."""
         with self._session(ref.tenant_id, ref.session_id) as log:
             entry = None if log is None else log.ledger.entry(ref.run_id)
             return None if entry is None else replace(ref, root_id=entry.root_id)
+
+
+def _indexed(write: Append) -> bool:
+    """True for a write that the index is told of."""
+    if write.fence.kind == "start":
+        return True
+    facts = [draft.payload for draft in write.drafts]
+    return any(status_of(fact) or isinstance(fact, RunResumed) for fact in facts)

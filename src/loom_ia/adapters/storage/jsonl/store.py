@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from loom_ia.adapters.files import folder_key, make_folder, read_file, reported
-from loom_ia.adapters.io import Lane
+from loom_ia.adapters.io import Lane, Synced
 from loom_ia.adapters.storage.jsonl.blobs import JsonlBlobs
 from loom_ia.adapters.storage.jsonl.log import logger
 from loom_ia.adapters.storage.jsonl.search import Search, grouped, listed, places
@@ -53,6 +53,10 @@ class _Desk:
         self.side = Lane("loom-jsonl-side")
         """For contents, and for what reads whole folders."""
 
+    async def brief(self, job: Callable[[], T | Synced[T]]) -> T:
+        """Result of a job that is done in place when it is brief."""
+        return await self.lane.call(job, partial(self.shelf.hurried, job))
+
     async def read(self, tenant: Tenant, job: Callable[[], T]) -> T:
         """Result of a job on the folder of a tenant, that no append waits for."""
 
@@ -72,12 +76,10 @@ class JsonlJournal:
         self._desk = desk
 
     async def append(self, write: Append) -> Page:
-        desk = self._desk
-        return await desk.lane.call(partial(desk.shelf.append, write))
+        return await self._desk.brief(partial(self._desk.shelf.append, write))
 
     async def read(self, ref: RunRef, *, after: int = 0) -> Page:
-        desk = self._desk
-        return await desk.lane.call(partial(desk.shelf.read, ref, after))
+        return await self._desk.brief(partial(self._desk.shelf.read, ref, after))
 
     async def session(
         self, tenant_id: str, session_id: str, *, after: int = 0, limit: int | None = None
@@ -201,7 +203,7 @@ class JsonlLeases:
         self, ref: RunRef, *, ttl: timedelta, holder: str, steal: bool = False
     ) -> Lease:
         desk = self._desk
-        return await desk.lane.call(partial(desk.shelf.claim, ref, ttl, holder, steal=steal))
+        return await desk.brief(partial(desk.shelf.claim, ref, ttl, holder, steal=steal))
 
     async def renew(self, lease: Lease, *, ttl: timedelta) -> Lease:
         desk = self._desk
@@ -209,7 +211,7 @@ class JsonlLeases:
 
     async def release(self, lease: Lease, *, position: int, waiting: bool) -> bool:
         desk = self._desk
-        return await desk.lane.call(partial(desk.shelf.release, lease, position, waiting=waiting))
+        return await desk.brief(partial(desk.shelf.release, lease, position, waiting=waiting))
 
 
 class JsonlSnapshots:
