@@ -15,9 +15,11 @@ from loom_ia.core.model import ModelSpec, ToolSpec
 from loom_ia.core.names import safe_name
 from loom_ia.core.plan import Plan, ToolPlan
 from loom_ia.core.ports import Artifacts, Model, Tool, ToolContext
+from loom_ia.core.pricing import prices_of
 from loom_ia.core.templates import Template
 from loom_ia.core.text import Text
 from loom_ia.core.wording import Language, say
+from loom_ia.engine.resilience import Breaker, Seat
 from loom_ia.engine.world import World
 from loom_ia.policies.decorator import PolicyDeclarationError, declared
 from loom_ia.policies.hook import Hook, Settings
@@ -37,6 +39,8 @@ class Workshop:
 
     specs: Mapping[str, ModelSpec]
     models: Mapping[str, Model]
+    breakers: Mapping[str, Breaker]
+    """Shared by every agent, by the id of the model."""
     language: Language
     tool_timeout: float
     parallel: int
@@ -45,6 +49,10 @@ class Workshop:
     """Told what a thread gave after its call had been given up."""
     resolve: Callable[[AgentSpec, Literal["tools", "policies"], int], object]
     """Python object of the n-th tool, or policy, of an agent."""
+
+    def seat(self, model: str) -> Seat:
+        """A model of a chain, by its id."""
+        return Seat(self.specs[model], self.models[model], self.breakers[model])
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +116,10 @@ def compile_agent(spec: AgentSpec, prompt: Template, workshop: Workshop) -> Comp
         plan=plan,
         spec=workshop.specs[spec.main.model],
         model=workshop.models[spec.main.model],
+        breaker=workshop.breakers[spec.main.model],
+        fallbacks=tuple(workshop.seat(model) for model in spec.main.fallbacks),
+        prices=prices_of(workshop.specs.values()),
+        files=workshop.artifacts.get,
         system="" if prompt.variables() else prompt.render({}),
         tools={t.tool.spec.name: t.tool for t in tools},
         specs=tuple(t.tool.spec for t in tools),

@@ -21,6 +21,8 @@ class MainRole(BaseModel):
 
     model: str = Field(min_length=1)
     """Id of one of the `models` of the configuration."""
+    fallbacks: tuple[str, ...] = Field(default=(), strict=False)
+    """Ids of the models asked when it fails, in order; a run stays on the one it went to."""
     system: str | None = None
     """System prompt, written here."""
     system_file: str | None = Field(default=None, min_length=1)

@@ -10,6 +10,7 @@ from typing import Literal
 
 from loom_ia.config.errors import ConfigError, Issue, Loc
 from loom_ia.config.loaded import Agent, Loaded
+from loom_ia.config.model_checks import MODEL_RULES
 from loom_ia.core.names import safe_name
 from loom_ia.core.ports import SideEffects
 from loom_ia.core.text import Text
@@ -17,7 +18,7 @@ from loom_ia.core.text import Text
 AGENT_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 Rule = Callable[[Loaded], Iterable[Issue]]
-RULES: list[Rule] = []
+RULES: list[Rule] = list(MODEL_RULES)
 """Rules that need nothing but the configuration."""
 
 
@@ -80,6 +81,9 @@ def models_are_known(loaded: Loaded) -> Iterator[Issue]:
         if agent.spec.main.model not in known:
             text = unknown(Text("model"), agent.spec.main.model, known)
             yield agent.issue(("main", "model"), text)
+        for index, name in enumerate(agent.spec.main.fallbacks):
+            if name not in known:
+                yield agent.issue(("main", "fallbacks", index), unknown(Text("model"), name, known))
 
 
 @rule

@@ -150,6 +150,8 @@ class RunState:
     """Call ids already used in the run."""
     prefix: Mapping[str, str] = field(default_factory=dict[str, str])
     """Digests of what the last attempt sent before the conversation."""
+    serving: str = ""
+    """Id of the model that the run went to; empty while it is on the first one."""
     told: int = 0
     """Messages of the run whose digest an attempt has recorded."""
 

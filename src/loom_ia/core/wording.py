@@ -12,8 +12,14 @@ _SENTENCES: dict[str, tuple[str, str]] = {
         "There is no tool {name}. Available tools: {names}.",
     ),
     "malformed": (
-        "Arguments illisibles : ce n'est pas un objet JSON complet. Refais l'appel.",
-        "Unreadable arguments: not a whole JSON object. Make the call again.",
+        (
+            "Arguments illisibles ou coupés : ce n'est pas un objet JSON complet. Non exécuté. "
+            "Refais l'appel, plus court si ta réponse a été coupée."
+        ),
+        (
+            "Unreadable or cut arguments: not a whole JSON object. Not executed. "
+            "Make the call again, shorter if your answer was cut."
+        ),
     ),
     "limit": (
         "Non exécuté : la limite de {limit} appels d'outils est atteinte.",
@@ -78,6 +84,11 @@ _SENTENCES: dict[str, tuple[str, str]] = {
         "Non exécuté : le traitement s'est arrêté avant cet appel.",
         "Not executed: the run stopped before this call.",
     ),
+    "mention": (
+        "[Fichier joint que tu ne peux pas lire : {name}, {media_type}]",
+        "[Attached file that you cannot read: {name}, {media_type}]",
+    ),
+    "go_on": ("Continue.", "Go on."),
     "fallback": (
         "Je n'ai pas pu terminer cette demande.",
         "I could not finish this request.",

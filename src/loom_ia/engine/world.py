@@ -6,12 +6,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from loom_ia.core.events import Event
-from loom_ia.core.model import Discard, Message, ModelSpec, ReasoningDelta, TextDelta, ToolSpec
+from loom_ia.core.model import (
+    Discard,
+    Files,
+    Message,
+    ModelSpec,
+    Pricing,
+    ReasoningDelta,
+    TextDelta,
+    ToolSpec,
+)
 from loom_ia.core.plan import Plan
 from loom_ia.core.ports import Blobs, Clock, Ids, Journal, Leases, Model, RunRef, Tool, ToolContext
+from loom_ia.core.pricing import Prices
 from loom_ia.core.state import Call, RunState
 from loom_ia.core.wording import Language
 from loom_ia.engine.policing import Hook
+from loom_ia.engine.resilience import Breaker, Seat
 
 Shown = TextDelta | ReasoningDelta | Discard | Event
 """What a follower of a run sees."""
@@ -43,8 +54,19 @@ class World:
     parallel: int = PARALLEL
     before_tool: Sequence[Hook] = ()
     """Policies that speak on a call before it is asked about and before it leaves, in order."""
+    breaker: Breaker | None = None
+    fallbacks: Sequence[Seat] = ()
+    """Models asked when the first one fails, in order."""
+    prices: Prices = field(default_factory=dict[str, Pricing])
+    files: Files | None = None
+    """Reads what messages name."""
     parts: dict[str, bytes] = field(init=False, default_factory=dict[str, bytes])
     """What a request holds before its messages, as it is digested; written once."""
+
+    @property
+    def seats(self) -> Sequence[Seat]:
+        """The models that may serve, in order."""
+        return (Seat(self.spec, self.model, self.breaker), *self.fallbacks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -24,6 +24,7 @@ from loom_ia.config.imports import Project
 from loom_ia.config.problems import validated
 from loom_ia.core.ports import Artifacts, Clock, Ids, Model
 from loom_ia.core.text import Text
+from loom_ia.engine.resilience import breakers_of
 from loom_ia.engine.world import Ports
 from loom_ia.runtime import catalog
 from loom_ia.runtime.catalog import ArtifactsSettings, BusSettings, ModelSettings, StoreSettings
@@ -136,6 +137,7 @@ def _workshop(
     return Workshop(
         specs={spec.id: spec for spec in config.models},
         models=models,
+        breakers=breakers_of(config.models, mounting.clock),
         language=config.language,
         tool_timeout=config.execution.tool_timeout,
         parallel=config.execution.parallel_calls,
@@ -209,7 +211,8 @@ def _registered(loaded: Loaded, given: Mapping[str, object]) -> Mapping[str, Mod
 
 def _models(loaded: Loaded, replaced: Mapping[str, Model]) -> Mapping[str, ModelSettings]:
     """Settings of the models that agents use and nobody replaced."""
-    used = {agent.spec.main.model for agent in loaded.agents} - set(replaced)
+    mains = [agent.spec.main for agent in loaded.agents]
+    used = {name for main in mains for name in (main.model, *main.fallbacks)} - set(replaced)
     return {
         spec.id: validated(
             _found(Text("Model"), spec.sdk, catalog.model_settings),

@@ -12,7 +12,7 @@ from loom_ia.core.ports import RunRef
 from loom_ia.core.projections.request import SentRequest, Trail, trails
 from loom_ia.core.text import Text
 from loom_ia.core.wording import say
-from loom_ia.engine.model_call import encoded
+from loom_ia.engine.transcript import encoded
 from loom_ia.runtime.errors import ContentLostError, RequestNotFoundError
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import TypeGuard
 from loom_ia.core.model import ModelChunk, ModelRequest, TextDelta
 from loom_ia.core.model.estimate import Estimate
 from loom_ia.core.model.script import Turn, answer, exhausted, words
-from loom_ia.core.ports import ModelError
 
 Fixed = str | Mapping[str, object] | Turn | Exception
 """A text, an entry of a script (`text`, `tool_calls`, `error`, `delay`), or what is raised."""
@@ -47,7 +46,7 @@ class ScriptedModel:
         if turn.delay:
             await asyncio.sleep(turn.delay)
         if turn.error is not None:
-            raise ModelError(model=request.spec.id, reason=turn.error.reason)
+            raise turn.error.failure(request.spec.id)
         if self._by_word:
             for word in words(turn.text):
                 yield TextDelta(text=word)

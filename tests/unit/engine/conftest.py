@@ -15,7 +15,7 @@ from loom_ia.core.events import (
     Principal,
     RunStarted,
 )
-from loom_ia.core.model import Message, ModelSpec, TextBlock, ToolSpec, user
+from loom_ia.core.model import Message, ModelSpec, Retry, TextBlock, ToolSpec, user
 from loom_ia.core.plan import Plan, ToolPlan
 from loom_ia.core.ports import Append, Draft, Fence, Guard, RunRef, ToolError, ToolOutput
 from loom_ia.core.state import RunState
@@ -83,7 +83,7 @@ class Stage:
         plan = {"tools": PLANS, "max_iterations": 20, **plan}
         self.world = World(
             plan=Plan(**plan),
-            spec=ModelSpec(id="S", sdk="fake", model="fake-1"),
+            spec=ModelSpec(id="S", sdk="fake", model="fake-1", retry=Retry(max_attempts=1)),
             model=ScriptedModel(*answers, "fini"),
             system="Tu aides.",
             tools=tools,

@@ -351,7 +351,7 @@ async def test_iterations_spent_force_a_last_answer_whose_calls_are_not_executed
     assert len(play.ledger) == 2
     assert play.results(state)["fake_2_0"].startswith("Non exécuté")
     assert play.world.model.requests[-1].tools == ()
-    assert "sans appeler d'outil" in play.world.model.requests[-1].system
+    assert "sans appeler d'outil" in play.world.model.requests[-1].note
     assert state.turns == 3
 
 

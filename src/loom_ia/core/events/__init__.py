@@ -17,7 +17,14 @@ from loom_ia.core.events.envelope import (
     UndecodableError,
     decode,
 )
-from loom_ia.core.events.model import ModelCalled, ModelFailed, ModelResponded, refusal
+from loom_ia.core.events.model import (
+    ModelCalled,
+    ModelExchanged,
+    ModelFailed,
+    ModelResponded,
+    ModelSwitched,
+    refusal,
+)
 from loom_ia.core.events.review import (
     AnswerRefused,
     BudgetExceeded,
@@ -75,8 +82,10 @@ __all__ = (
     "JudgeEvaluated",
     "LineQuarantined",
     "ModelCalled",
+    "ModelExchanged",
     "ModelFailed",
     "ModelResponded",
+    "ModelSwitched",
     "Outcome",
     "Payload",
     "PolicyDecided",

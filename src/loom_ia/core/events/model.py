@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field
 
-from loom_ia.core.cleaning import CleanText, clean
+from loom_ia.core.cleaning import CleanJson, CleanText, clean
 from loom_ia.core.effects import CallModel
 from loom_ia.core.events.envelope import CannotApplyError, Outcome, Payload
 from loom_ia.core.model import (
@@ -156,6 +156,8 @@ class ModelResponded(Payload):
         calls, messages = self.message.calls, state.messages.add(self.message)
         changes = _spent(state, self.usage, self.cost)
         changes |= {"open_step": None, "turns": state.turns + 1}
+        if self.stop == "pause" and not (calls or step.final):
+            return state.evolve(**changes, messages=messages)  # the same model goes on
         if step.final or not calls:
             if calls:
                 results = tuple(refusal(call, self.not_executed) for call in calls)
@@ -167,6 +169,42 @@ class ModelResponded(Payload):
             ids = ids.add(call.id)
         asked = tuple([_asked(call, n) for n, call in enumerate(calls)])
         return state.evolve(**changes, messages=messages, ids=ids, calls=asked)
+
+
+class ModelSwitched(Payload):
+    """The run leaves a model for another one, and stays there."""
+
+    type: ClassVar[str] = "model.switched"
+    content: ClassVar[frozenset[str]] = frozenset({"detail"})
+
+    step: int
+    role: str = "main"
+    left: CleanText
+    """Id of the model that is left."""
+    model: CleanText
+    """Id of the model that takes over."""
+    code: str
+    """Why: code of a failure, or what the model that is left cannot do."""
+    detail: Annotated[CleanText, EMPTY] = ""
+
+    def evolve(self, state: RunState) -> RunState:
+        return state.evolve(serving=self.model) if self.role == "main" else state
+
+
+class ModelExchanged(Payload):
+    """One HTTP exchange with a provider, without keys or file contents."""
+
+    type: ClassVar[str] = "model.exchanged"
+    content: ClassVar[frozenset[str]] = frozenset({"request", "body"})
+
+    step: int
+    attempt: int = 1
+    role: str = "main"
+    url: CleanText
+    request: Annotated[CleanJson, EMPTY] = Field(default_factory=dict[str, object])
+    status: Annotated[int | None, NONE] = None
+    headers: Annotated[dict[str, CleanText], EMPTY] = Field(default_factory=dict[str, str])
+    body: Annotated[tuple[CleanText, ...], EMPTY] = ()
 
 
 def _asked(block: ToolCallBlock, index: int) -> Call:

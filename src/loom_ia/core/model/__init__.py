@@ -14,18 +14,46 @@ from loom_ia.core.model.blocks import (
     text_of,
     user,
 )
-from loom_ia.core.model.spec import ModelRequest, ModelSpec, StopReason, ToolSpec
-from loom_ia.core.model.stream import Answer, Discard, ModelChunk, ReasoningDelta, TextDelta
+from loom_ia.core.model.spec import (
+    CachePoints,
+    Capabilities,
+    Capture,
+    CircuitBreaker,
+    Files,
+    ModelRequest,
+    ModelSpec,
+    Retry,
+    Timeouts,
+    ToolSpec,
+)
+from loom_ia.core.model.stops import StopReason
+from loom_ia.core.model.stream import (
+    Announced,
+    Answer,
+    CallDelta,
+    Discard,
+    ModelChunk,
+    RawExchange,
+    ReasoningDelta,
+    TextDelta,
+)
 from loom_ia.core.model.usage import FREE, Price, Pricing, Tier, Usage
 
 __all__ = (
     "FREE",
+    "Announced",
     "Answer",
     "AnyBlock",
     "Block",
+    "CachePoints",
+    "CallDelta",
+    "Capabilities",
+    "Capture",
+    "CircuitBreaker",
     "ContentBlock",
     "Discard",
     "FileBlock",
+    "Files",
     "ImageBlock",
     "Message",
     "ModelChunk",
@@ -33,12 +61,15 @@ __all__ = (
     "ModelSpec",
     "Price",
     "Pricing",
+    "RawExchange",
     "ReasoningBlock",
     "ReasoningDelta",
+    "Retry",
     "StopReason",
     "TextBlock",
     "TextDelta",
     "Tier",
+    "Timeouts",
     "ToolCallBlock",
     "ToolResultBlock",
     "ToolSpec",

@@ -46,7 +46,12 @@ class Estimate:
 
     def input(self, request: ModelRequest) -> int:
         """Tokens of the system prompt, the messages and the tools."""
-        total = len(request.system) + self._messages(request.messages) + self._specs(request.tools)
+        total = (
+            len(request.system)
+            + len(request.note)
+            + self._messages(request.messages)
+            + self._specs(request.tools)
+        )
         return -(-total // CHARACTERS)
 
     def _messages(self, messages: Sequence[Message]) -> int:

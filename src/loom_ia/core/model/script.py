@@ -8,12 +8,20 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
 
+from loom_ia.core.failures import (
+    ModelAuthError,
+    ModelError,
+    ModelOverflowError,
+    ModelQuotaError,
+    ModelRefusedError,
+    ModelRequestError,
+    ModelTransientError,
+)
 from loom_ia.core.model.blocks import AnyBlock, Message, TextBlock, ToolCallBlock
 from loom_ia.core.model.estimate import output_tokens
 from loom_ia.core.model.spec import ModelRequest
 from loom_ia.core.model.stream import Answer
 from loom_ia.core.model.usage import Usage
-from loom_ia.core.ports.world import ModelError
 from loom_ia.core.text import Text
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
@@ -31,6 +39,21 @@ class ScriptCall(BaseModel):
     arguments: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
 
 
+KINDS: dict[str, type[ModelError]] = {
+    "rate_limit": ModelTransientError,
+    "overloaded": ModelTransientError,
+    "server": ModelTransientError,
+    "timeout": ModelTransientError,
+    "network": ModelTransientError,
+    "quota": ModelQuotaError,
+    "auth": ModelAuthError,
+    "invalid_request": ModelRequestError,
+    "refusal": ModelRefusedError,
+    "context": ModelOverflowError,
+}
+"""Words of a script that name a class of failure; another word says nothing of it."""
+
+
 class ScriptError(BaseModel):
     """A failure in the place of an answer."""
 
@@ -39,6 +62,8 @@ class ScriptError(BaseModel):
     kind: str = ""
     """Word that says what failed: `rate_limit`, `auth`, …"""
     message: str = ""
+    retry_after: float | None = Field(default=None, ge=0)
+    """Seconds that the provider asks to wait."""
 
     @model_validator(mode="before")
     @classmethod
@@ -49,6 +74,12 @@ class ScriptError(BaseModel):
     def reason(self) -> str:
         """Kind and message, as people read them."""
         return ": ".join(part for part in (self.kind, self.message) if part) or "scripted error"
+
+    def failure(self, model: str) -> ModelError:
+        """What a model of this id raises; such a failure consumed nothing."""
+        kind = KINDS.get(self.kind, ModelError)
+        usage = Usage() if self.kind in KINDS else None
+        return kind(usage=usage, retry_after=self.retry_after, model=model, reason=self.reason)
 
 
 class Turn(BaseModel):

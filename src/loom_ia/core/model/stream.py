@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from loom_ia.core.model.blocks import Message
-from loom_ia.core.model.spec import StopReason
+from loom_ia.core.model.stops import StopReason
 from loom_ia.core.model.usage import Usage
 
 
@@ -33,6 +33,34 @@ class ReasoningDelta(Chunk):
     run_id: str = ""
 
 
+class CallDelta(Chunk):
+    """More of a tool call; nothing runs before the whole answer is there."""
+
+    type: Literal["call"] = "call"
+    name: str = ""
+    arguments: str = ""
+
+
+class Announced(Chunk):
+    """Tokens that the provider has counted so far: what is known of an attempt that then fails."""
+
+    type: Literal["usage"] = "usage"
+    usage: Usage
+
+
+class RawExchange(Chunk):
+    """One HTTP exchange as it was, without keys or file contents."""
+
+    type: Literal["exchange"] = "exchange"
+    url: str
+    request: dict[str, object]
+    status: int | None = None
+    """None when no answer came."""
+    headers: dict[str, str] = {}
+    body: tuple[str, ...] = ()
+    """Data of each event of a stream, or the one body."""
+
+
 class Discard(Chunk):
     """What this attempt showed so far is void; another attempt follows, or none."""
 
@@ -50,6 +78,8 @@ class Answer(Chunk):
     """None when the provider gave nothing usable: the cost is unknown."""
     model: str = ""
     """Model that served, when the provider says so."""
+    detail: str = ""
+    """What the provider says of its reason to stop."""
 
 
-ModelChunk = TextDelta | ReasoningDelta | Answer
+ModelChunk = TextDelta | ReasoningDelta | CallDelta | Announced | RawExchange | Answer

@@ -1,5 +1,6 @@
 """What the core asks of the outside: one protocol for each thing it cannot do itself."""
 
+from loom_ia.core.failures import ModelError
 from loom_ia.core.ports.bus import Bus, Listener
 from loom_ia.core.ports.journal import (
     Append,
@@ -25,7 +26,6 @@ from loom_ia.core.ports.world import (
     InvalidArgumentsError,
     Launch,
     Model,
-    ModelError,
     OnUnknown,
     SideEffects,
     Tool,

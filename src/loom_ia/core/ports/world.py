@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from loom_ia.core.errors import Kind, LoomError
 from loom_ia.core.model import ContentBlock, ModelChunk, ModelRequest, ToolSpec
 
 SideEffects = Literal["none", "reversible", "irreversible"]
@@ -32,13 +31,6 @@ class Ids(Protocol):
     def new(self) -> str:
         """A UUIDv7 in its usual spelling, larger than those before it."""
         ...
-
-
-class ModelError(LoomError):
-    """A model gave no answer. Adapters raise this class only."""
-
-    kind = Kind.UNAVAILABLE
-    template = "model {model}: {reason}"
 
 
 class Model(Protocol):

@@ -162,5 +162,5 @@ def _spent(fact: ModelResponded | ModelFailed) -> Spent:
         cost=fact.cost,
         known_cost=fact.cost or Decimal(0),
         unpriced=int(fact.cost is None),
-        uncounted=int(fact.usage is None),
+        uncounted=int(fact.usage is None or fact.usage.estimated),
     )

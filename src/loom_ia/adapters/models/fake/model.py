@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Sequence
 from loom_ia.core.model import ModelChunk, ModelRequest, TextDelta
 from loom_ia.core.model.estimate import Estimate
 from loom_ia.core.model.script import Turn, answer, exhausted, words
-from loom_ia.core.ports import ModelError
 
 
 class FakeModel:
@@ -32,7 +31,7 @@ class FakeModel:
         if turn.delay:
             await asyncio.sleep(turn.delay)
         if turn.error is not None:
-            raise ModelError(model=name, reason=turn.error.reason)
+            raise turn.error.failure(name)
         last = answer(turn, position, self._estimate.input(request))
         for word in words(last.message.text):
             yield TextDelta(text=word)

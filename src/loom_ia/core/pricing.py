@@ -1,0 +1,49 @@
+"""What a call cost: the tokens that are known, at the price of the model that served."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+
+from loom_ia.core.model import FREE, ModelSpec, Pricing, Usage
+
+_DATE = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$")
+
+Prices = Mapping[str, Pricing]
+"""Of the models of a configuration, by the plain names that providers know."""
+
+
+def plain(name: str) -> str:
+    """Name of a model without gateway prefix, date or `-latest`: what one price is written for."""
+    return _DATE.sub("", name.rpartition("/")[2].removesuffix("-latest"))
+
+
+def price_of(spec: ModelSpec) -> Pricing | None:
+    """Price of a model; the simulated one costs nothing."""
+    return spec.pricing or (FREE if spec.sdk == "fake" else None)
+
+
+def prices_of(specs: Iterable[ModelSpec]) -> Prices:
+    """Prices by name; a name that two models price differently is left out."""
+    found: dict[str, Pricing | None] = {}
+    for spec in specs:
+        price = price_of(spec)
+        name = plain(spec.model)
+        if price is not None:
+            found[name] = price if found.get(name, price) == price else None
+    return {name: price for name, price in found.items() if price is not None}
+
+
+def cost(spec: ModelSpec, served: str, usage: Usage | None, prices: Prices) -> Decimal | None:
+    """Dollars of one attempt; None when its tokens or its price are not known.
+
+    A model that answers under another name has the price of that name, or none.
+    """
+    if usage is None or usage.estimated:
+        return None
+    if usage == Usage():
+        return Decimal(0)  # refused before any work
+    same = not served or served == spec.model or plain(served) == plain(spec.model)
+    price = price_of(spec) if same else prices.get(plain(served))
+    return None if price is None else price.cost(usage)
