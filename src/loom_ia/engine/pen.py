@@ -18,7 +18,7 @@ from loom_ia.core.events import CannotApplyError, Event, Payload, ToolCompleted,
 from loom_ia.core.fold import fold
 from loom_ia.core.ports import Append, Draft, Fence, Journal, Lease, Page, RunRef
 from loom_ia.core.state import RunState
-from loom_ia.engine.world import Scene
+from loom_ia.engine.world import Scene, unseen
 
 logger = logging.getLogger("loom_ia.engine")
 
@@ -157,12 +157,10 @@ class Pen:
     def _taken(self, page: Page, drafts: Sequence[Draft]) -> None:
         self._pending.clear()
         if len(page.events) == len(drafts):
-            last = page.events[-1]
-            since = self.state.driven_at
-            driven = self.state.driven + (last.at - since) if since else self.state.driven
-            self.state = self.state.evolve(
-                position=last.position, at=last.at, driven=driven, driven_at=last.at
-            )
+            at, since = page.now, self.state.driven_at
+            driven = self.state.driven + (at - since) if since else self.state.driven
+            position = self._written.position + len(drafts)
+            self.state = self.state.evolve(position=position, at=at, driven=driven, driven_at=at)
         else:
             self.moved = True
             self.state = fold(page.events, self._written)
@@ -171,8 +169,11 @@ class Pen:
         self._show(page.events)
 
     def _show(self, events: Sequence[Event]) -> None:
+        show = self._scene.show
+        if show is unseen:
+            return
         for event in events:
-            self._scene.show(event)
+            show(event)
 
     async def catch_up(self) -> None:
         """Apply what others wrote; plans that waited are dropped, outcomes are kept behind it."""

@@ -33,8 +33,8 @@ GRACE = 10.0
 """Seconds given to what was asked to stop."""
 
 
-def _unseen(_shown: Shown) -> None:
-    return
+def unseen(_shown: Shown) -> None:
+    """Show nothing: nobody watches."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,7 +96,7 @@ class Scene:
     history: Sequence[Message] = ()
     history_digest: str = ""
     """Where the history ends: `seq:<position in the session>`; empty without one."""
-    show: Callable[[Shown], None] = _unseen
+    show: Callable[[Shown], None] = unseen
     state: RunState | None = None
     """State of the run as it was read last, if it was."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
+from loom_ia.adapters.storage.group import Group
 from loom_ia.core.errors import (
     EpochStaleError,
     InvalidIdError,
@@ -29,13 +30,11 @@ from loom_ia.core.events import (
     RunStarted,
     ToolReported,
 )
-from loom_ia.core.events.envelope import SCHEMA_VERSION
 from loom_ia.core.fencing import judge
 from loom_ia.core.ports import Append, Draft, Lease, RunRef
 from loom_ia.core.projections.index import RunEntry, Tombstone, indexed
 from loom_ia.core.state import Status
 from loom_ia.core.text import Text
-from loom_ia.core.trusted import trusted
 
 WAKING = (ApprovalRequested, CancelRequested, Decided, RunClaimed, RunResumed, ToolReported)
 """Facts that say by themselves whether the run waits for a human."""
@@ -184,36 +183,29 @@ class Ledger:
         root = track if root_id == ref.run_id else self.tracks.get(root_id)
         judge(write, track, root, self.others(root_id), now)
 
+    def group(self, write: Append, drafts: Sequence[Draft], now: datetime) -> Group:
+        """Facts that were accepted, in their place; nothing is changed yet."""
+        ref, fence = write.ref, write.fence
+        track = self.tracks.get(ref.run_id)
+        position = 1 if track is None else track.position + 1
+        epoch = fence.epoch if fence.kind in _DRIVEN else 0
+        return Group(ref, drafts, self.seq + 1, position, now, epoch)
+
     def stamp(self, write: Append, drafts: Sequence[Draft], now: datetime) -> list[Event]:
         """Events of facts that were accepted; nothing is changed yet."""
-        ref, fence, seq = write.ref, write.fence, self.seq
-        track = self.tracks.get(ref.run_id)
-        position = 0 if track is None else track.position
-        epoch = fence.epoch if fence.kind in _DRIVEN else 0
-        tenant_id, session_id, run_id = ref.tenant_id, ref.session_id, ref.run_id
-        events: list[Event] = []
-        for draft in drafts:
-            seq += 1
-            position += 1
-            payload = draft.payload
-            values: dict[str, object] = {
-                "id": draft.id,
-                "seq": seq,
-                "tenant_id": tenant_id,
-                "session_id": session_id,
-                "run_id": run_id,
-                "position": position,
-                "span_id": draft.span_id,
-                "type": payload.type,
-                "status": payload.outcome,
-                "at": now,
-                "epoch": epoch,
-                "skippable": False,
-                "version": SCHEMA_VERSION,
-                "payload": payload,
-            }
-            events.append(trusted(Event, values))
-        return events
+        return list(self.group(write, drafts, now))
+
+    def take(self, group: Group) -> None:
+        """Take the facts of an append that is in the journal."""
+        moved = [n for n, draft in enumerate(group.drafts) if moving(type(draft.payload))]
+        for n in moved:
+            self.apply(group[n])
+        if group.drafts:
+            size = len(group.drafts)
+            self.seq, self.last = group.seq + size - 1, group.at
+            track = self.tracks.get(group.ref.run_id)
+            if track is not None:
+                track.position, track.at = group.position + size - 1, group.at
 
     def apply(self, event: Event) -> None:
         """Take an event that is in the journal."""

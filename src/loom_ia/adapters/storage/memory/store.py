@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import secrets
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from loom_ia.adapters.files import KEY_BYTES, keyed_digest
+from loom_ia.adapters.storage.group import Group
 from loom_ia.adapters.storage.ledger import BLOB_GRACE, Ledger, erased
 from loom_ia.core.errors import RunExistsError
 from loom_ia.core.events import Event
@@ -33,9 +35,15 @@ class _Session:
     tenant_id: str
     session_id: str
     ledger: Ledger = field(default_factory=Ledger)
-    events: list[Event] = field(default_factory=list[Event])
-    runs: dict[str, list[Event]] = field(default_factory=dict[str, list[Event]])
+    groups: list[Group] = field(default_factory=list[Group])
+    runs: dict[str, list[Group]] = field(default_factory=dict[str, list[Group]])
     snapshot: list[bytes] = field(default_factory=list[bytes])
+
+    def named(self) -> Iterator[str]:
+        """Blobs that its facts name."""
+        for group in self.groups:
+            for draft in group.drafts:
+                yield from draft.payload.blobs
 
 
 @dataclass(slots=True, eq=False)
@@ -55,8 +63,7 @@ class _Tenant:
     def named(self) -> Iterator[str]:
         """Blobs that a session names."""
         for session in self.sessions.values():
-            for event in session.events:
-                yield from event.payload.blobs
+            yield from session.named()
 
 
 class _Shelves:
@@ -98,33 +105,33 @@ class MemoryJournal:
         if start and tenant.runs.get(ref.run_id, session) is not session:
             raise RunExistsError(run_id=ref.run_id)
         ledger.judge(write, now)
-        events = ledger.stamp(write, write.drafts, now)
+        group = ledger.group(write, write.drafts, now)
         if start:
             shelves.tenants[ref.tenant_id] = tenant
             tenant.sessions[ref.session_id] = tenant.runs[ref.run_id] = session
             session.runs[ref.run_id] = []
-        for event in events:
-            ledger.apply(event)
-        session.events += events
-        session.runs[ref.run_id] += events
-        return Page(events, now)
+        ledger.take(group)
+        session.groups.append(group)
+        session.runs[ref.run_id].append(group)
+        return Page(group, now)
 
     async def read(self, ref: RunRef, *, after: int = 0) -> Page:
         session = self._shelves.session(ref.tenant_id, ref.session_id)
-        events = session.runs.get(ref.run_id, [])
-        return Page(events[after:], session.ledger.now(self._shelves.clock()))
+        events = _behind(session.runs.get(ref.run_id, []), _position, after)
+        return Page(events, session.ledger.now(self._shelves.clock()))
 
     async def session(
         self, tenant_id: str, session_id: str, *, after: int = 0, limit: int | None = None
     ) -> Page:
         session = self._shelves.session(tenant_id, session_id)
-        end = None if limit is None else after + limit
-        return Page(session.events[after:end], session.ledger.now(self._shelves.clock()))
+        events = _behind(session.groups, _seq, after)
+        return Page(events[:limit], session.ledger.now(self._shelves.clock()))
 
     async def query(self, tenant_id: str, which: EventFilter, paging: Paging) -> Listed[Event]:
         shelves = self._shelves
         sessions = shelves.tenant(tenant_id).sessions.values()
-        found = [event for s in sessions for event in s.events if which.takes(event)]
+        events = (event for s in sessions for group in s.groups for event in group)
+        found = [event for event in events if which.takes(event)]
         return oldest(found, event_key, paging, shelves.clock())
 
     async def repair(self, tenant_id: str, session_id: str) -> Sequence[int]:  # noqa: ARG002
@@ -140,7 +147,7 @@ class MemoryJournal:
             now = session.ledger.now(now)
             session.ledger.refuse_held(session_id, now)
             tenant.tombs[session_id] = Tombstone(session_id=session_id, at=now, by=by)
-            tenant.left[session_id] = {d for e in session.events for d in e.payload.blobs}
+            tenant.left[session_id] = set(session.named())
             del tenant.sessions[session_id]
             for run_id in session.runs:
                 del tenant.runs[run_id]
@@ -165,6 +172,23 @@ class MemoryJournal:
             else:
                 blobs.pop((tenant_id, digest), None)
         return left
+
+
+def _behind(
+    groups: Sequence[Group], place: Callable[[Group | Event], int], after: int
+) -> list[Event]:
+    """Events of what stands behind a place."""
+    first = bisect_right(groups, after, key=lambda group: place(group) + len(group) - 1)
+    events = [event for group in groups[first:] for event in group]
+    return [event for event in events if place(event) > after]
+
+
+def _position(of: Group | Event) -> int:
+    return of.position
+
+
+def _seq(of: Group | Event) -> int:
+    return of.seq
 
 
 class MemoryIndex:
