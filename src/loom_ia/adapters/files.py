@@ -9,6 +9,7 @@ import os
 import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 from loom_ia.adapters import io
@@ -161,6 +162,11 @@ def folder_key(folder: Path) -> bytes:
 
 def keyed_digest(key: bytes, tenant_id: str, data: bytes) -> str:
     """Digest of a content of a tenant, 32 hexadecimal characters, useless without the key."""
-    name = tenant_id.encode("utf-8", "surrogatepass")
-    own = hashlib.blake2b(name, key=key, digest_size=KEY_BYTES).digest()
+    own = _key_of(key, tenant_id)
     return hashlib.blake2b(data, key=own, digest_size=DIGEST_BYTES).hexdigest()
+
+
+@lru_cache(256)
+def _key_of(key: bytes, tenant_id: str) -> bytes:
+    name = tenant_id.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(name, key=key, digest_size=KEY_BYTES).digest()

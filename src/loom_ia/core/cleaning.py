@@ -44,7 +44,8 @@ def clean_json(value: object) -> object:
 
 
 def _is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
-    return isinstance(value, Mapping)
+    # most are plain dictionaries, which the check of an abstract class is slow to tell
+    return type(value) is dict or isinstance(value, Mapping)
 
 
 def _is_sequence(value: object) -> TypeGuard[Sequence[object]]:

@@ -26,6 +26,7 @@ Status = Literal[
     "failed",
     "cancelled",
 ]
+_new = object.__new__
 ENDED: frozenset[Status] = frozenset({"completed", "failed", "cancelled"})
 
 CallStatus = Literal["asked", "held", "granted", "started", "unknown", "waiting", "settled"]
@@ -51,11 +52,29 @@ class Call:
     settle_tried: bool = False
     result: ToolResultBlock | None = None
 
+    @classmethod
+    def asked(
+        cls,
+        call_id: str,
+        index: int,
+        name: str,
+        arguments: Mapping[str, object],
+        malformed: str | None,
+    ) -> Call:
+        """A call as its model asks for it; copied from a blank one, which takes less long."""
+        return _BLANK_CALL.evolve(
+            id=call_id, index=index, name=name, arguments=arguments, malformed=malformed
+        )
+
     def evolve(self, **changes: object) -> Call:
         """This call with other values."""
-        new = object.__new__(Call)
-        object.__setattr__(new, "__dict__", self.__dict__ | changes)
+        new = _new(Call)
+        _fill_call(new, self.__dict__ | changes)
         return new
+
+
+_BLANK_CALL = Call("", 0, "", {})
+_fill_call = Call.__dict__["__dict__"].__set__
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +176,8 @@ class RunState:
 
     def evolve(self, **changes: object) -> RunState:
         """This state with other values; the cost does not depend on what the run did before."""
-        new = object.__new__(RunState)
-        object.__setattr__(new, "__dict__", self.__dict__ | changes)
+        new = _new(RunState)
+        _fill_state(new, self.__dict__ | changes)
         return new
 
     def call(self, call_id: str) -> Call | None:
@@ -203,3 +222,6 @@ class RunState:
     def cost_known(self) -> Decimal | None:
         """Dollars spent, or None when a part is unknown."""
         return None if self.unpriced or self.open_attempts else self.cost
+
+
+_fill_state = RunState.__dict__["__dict__"].__set__

@@ -51,7 +51,7 @@ class Drive:
         try:
             while True:
                 while (effect := self._next(pen)) is not None:
-                    if pen.now >= pen.lease.until:
+                    if pen.expired():
                         await pen.renew()
                     pen.stopping, pen.moved = isinstance(effect, Stop), False
                     work = interpreter.perform(effect, pen)

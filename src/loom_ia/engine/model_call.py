@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from functools import partial
+from types import AsyncGeneratorType
 
 from loom_ia.core.effects import CallModel
 from loom_ia.core.events import (
@@ -247,7 +248,7 @@ class ModelCalls:
                     watch.piece()
             return None
         finally:
-            if isinstance(stream, AsyncGenerator):
+            if type(stream) is AsyncGeneratorType or isinstance(stream, AsyncGenerator):
                 await stream.aclose()
 
     def _failed(self, attempt: Attempt, error: Exception) -> tuple[Payload, ...]:

@@ -40,13 +40,15 @@ class Pen:
     """
 
     def __init__(self, scene: Scene, state: RunState, lease: Lease) -> None:
-        self._scene, self.lease = scene, lease
+        self._scene = scene
         self._written = state
         self.state = state
         self._pending: list[Pending] = []
         self._late: list[Draft] = []
         """Outcomes that lost their place."""
+        self._monotonic = scene.ports.clock.monotonic
         self._instant(lease.now)
+        self._lease(lease)
         self.stopping = False
         self.moved = False
         """True when others wrote to the run since its present effect was planned."""
@@ -54,11 +56,15 @@ class Pen:
     @property
     def now(self) -> datetime:
         """The store's instant, as far as this process can tell."""
-        elapsed = self._scene.ports.clock.monotonic() - self._mark
+        elapsed = self._monotonic() - self._mark
         return self._now + timedelta(seconds=elapsed)
 
     def _instant(self, now: datetime) -> None:
-        self._now, self._mark = now, self._scene.ports.clock.monotonic()
+        self._now, self._mark = now, self._monotonic()
+
+    def expired(self) -> bool:
+        """True when the lease is over."""
+        return self._monotonic() >= self._until
 
     async def renew(self) -> None:
         """Push the end of the lease; nothing is planned past it.
@@ -68,7 +74,11 @@ class Pen:
 
         """
         ports = self._scene.ports
-        self.lease = await ports.leases.renew(self.lease, ttl=timedelta(seconds=ports.lease))
+        self._lease(await ports.leases.renew(self.lease, ttl=timedelta(seconds=ports.lease)))
+
+    def _lease(self, lease: Lease) -> None:
+        self.lease = lease
+        self._until = self._mark + (lease.until - self._now).total_seconds()
 
     def take(self, kind: FactKind, span: str, *facts: Payload) -> bool:
         """Take facts that may wait for a barrier; False when the run must be planned again.

@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import CoroutineType
+from typing import TypeGuard
 
 from pydantic import ValidationError
 
@@ -154,7 +156,7 @@ class PythonFunctionTool:
 
 async def _contained(awaitable: object) -> object:
     """Result of a coroutine; a tool that asks to leave ends itself, not the loop."""
-    if not inspect.isawaitable(awaitable):
+    if not _is_awaitable(awaitable):
         return awaitable
     try:
         result: object = await awaitable
@@ -162,6 +164,11 @@ async def _contained(awaitable: object) -> object:
         msg = f"{type(error).__name__}: {error}"
         raise RuntimeError(msg) from error
     return result
+
+
+def _is_awaitable(value: object) -> TypeGuard[Awaitable[object]]:
+    # most are coroutines, which the check of an abstract class is slow to tell
+    return type(value) is CoroutineType or inspect.isawaitable(value)
 
 
 def _awaits(function: Callable[..., object]) -> bool:

@@ -208,7 +208,7 @@ class ModelExchanged(Payload):
 
 
 def _asked(block: ToolCallBlock, index: int) -> Call:
-    return Call(block.id, index, block.name, block.arguments, malformed=block.malformed)
+    return Call.asked(block.id, index, block.name, block.arguments, block.malformed)
 
 
 def refusal(call: ToolCallBlock | Call, text: str) -> ToolResultBlock:
