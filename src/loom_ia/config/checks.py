@@ -64,13 +64,19 @@ def agent_names_differ(loaded: Loaded) -> Iterator[Issue]:
 def agent_names_are_plain(loaded: Loaded) -> Iterator[Issue]:
     """A name would not fit an address, a file or a tool."""
     for agent in loaded.agents:
-        if AGENT_NAME.fullmatch(agent.spec.name) is None:
-            problem = Text(
-                "agent name '{name}': use 1 to 63 lower-case letters (a-z), digits, '-' or '_', "
-                "starting with a letter or a digit",
-                {"name": agent.spec.name},
-            )
+        if problem := name_fault(agent.spec.name):
             yield agent.issue(("name",), problem)
+
+
+def name_fault(name: str) -> Text | None:
+    """Why an agent cannot be named so."""
+    if AGENT_NAME.fullmatch(name):
+        return None
+    return Text(
+        "agent name '{name}': use 1 to 63 lower-case letters (a-z), digits, '-' or '_', "
+        "starting with a letter or a digit",
+        {"name": name},
+    )
 
 
 @rule

@@ -107,10 +107,3 @@ class ReportOptionsError(LoomError):
         "report: give a run, or --session ID, or --tenant ID with --period day or month "
         "(one of the three)"
     )
-
-
-class ConfirmationNeededError(LoomError):
-    """Nobody is there to confirm."""
-
-    kind = Kind.INVALID
-    template = "nothing was done: it cannot be undone, and nobody can be asked; type {command}"

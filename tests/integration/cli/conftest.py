@@ -1,11 +1,14 @@
 """What tests of the command line share: `loom` as a process, and projects to run it in."""
 
+import codecs
 import os
+import pty
+import select
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -85,6 +88,46 @@ def typed(folder: Path, *words: str, lang: str = "fr", **variables: str) -> Type
     return Typed(done.args, done.returncode, out, err)
 
 
+def on_terminal(
+    folder: Path, *words: str, answers: Sequence[tuple[str, str]] = (), **variables: str
+) -> tuple[int, str]:
+    """Type a command at a terminal, answer each question once it is asked; code and screen."""
+    ours, theirs = pty.openpty()
+    environ = {**os.environ, "LOOM_LANG": "fr", "TERM": "xterm", **variables}
+    command = ["setsid", "--ctty", sys.executable, "-m", "loom_ia.access.cli.main", *words]
+    process = subprocess.Popen(
+        command, cwd=folder, env=environ, stdin=theirs, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    try:
+        screen = _conversation(ours, answers)
+        return process.wait(timeout=60), screen
+    finally:
+        os.close(ours)
+        process.kill()
+        process.wait()
+
+
+def _conversation(ours: int, answers: Sequence[tuple[str, str]]) -> str:
+    """All that the terminal shows until the command ends."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    screen, seen = "", 0
+    waiting = list(answers)
+    while True:
+        if waiting and (at := screen.find(waiting[0][0], seen)) >= 0:
+            seen = at + len(waiting[0][0])
+            os.write(ours, waiting.pop(0)[1].encode())
+        assert select.select([ours], [], [], 60)[0], screen
+        try:
+            chunk = os.read(ours, 4096)
+        except OSError:  # Linux says so when the other end is closed
+            chunk = b""
+        if not chunk:
+            assert not waiting, screen
+            return screen.replace("\r\n", "\n")
+        screen += decoder.decode(chunk)
+
+
 def wait_until(ready: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
     while not ready():
@@ -96,6 +139,12 @@ def wait_until(ready: Callable[[], bool]) -> None:
 def loom() -> Callable[..., Typed]:
     """Run `loom` in a folder."""
     return typed
+
+
+@pytest.fixture
+def terminal() -> Callable[..., tuple[int, str]]:
+    """Run `loom` at a terminal."""
+    return on_terminal
 
 
 @pytest.fixture

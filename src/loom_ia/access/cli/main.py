@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from loom_ia.access.cli.contract import Command
 
 COMMANDS = (
+    "init",
     "validate",
     "run",
     "resume",

@@ -83,22 +83,6 @@ def say(text: object) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def confirmed(what: Text, typed: str) -> bool:
-    """Whether the person at the terminal agrees to something that cannot be undone.
-
-    Raises:
-        ConfirmationNeededError: nobody is there to answer; `typed` asks nothing.
-
-    """
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        from loom_ia.runtime.errors import ConfirmationNeededError  # noqa: PLC0415
-
-        raise ConfirmationNeededError(command=typed)
-    question = Text("Erase it for good? [y/N]")
-    print(what, question, end=" ", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in {"y", "yes", "o", "oui"}
-
-
 def show(text: object) -> None:
     """One line on standard output."""
     print(text, file=answers())

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from loom_ia.access.cli.session import (
     command,
-    confirmed,
     loom_of,
     principal,
     say,
@@ -159,6 +158,8 @@ async def _export(loom: Loom, arguments: Namespace) -> int:
 
 
 async def _delete(loom: Loom, arguments: Namespace) -> int:
+    from loom_ia.access.cli.asking import confirmed  # noqa: PLC0415
+
     session_id = arguments.session_id
     if not arguments.yes:
         typed = command(arguments, "sessions", "delete", "--yes", *_named(session_id))
