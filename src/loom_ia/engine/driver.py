@@ -51,8 +51,8 @@ class Drive:
         try:
             while True:
                 while (effect := self._next(pen)) is not None:
-                    if pen.expired():
-                        await pen.renew()
+                    if pen.due():
+                        await pen.rest()
                     pen.stopping, pen.moved = isinstance(effect, Stop), False
                     work = interpreter.perform(effect, pen)
                     if work is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from loom_ia.core.events import ToolCompleted, ToolUnknown
@@ -14,6 +14,7 @@ from loom_ia.core.model import TextBlock
 from loom_ia.core.ports import Draft, Launch, ToolContext, ToolError, ToolOutput
 from loom_ia.core.state import Call, RunState
 from loom_ia.core.wording import say
+from loom_ia.engine.begun import Begun
 from loom_ia.engine.flight import Flight
 from loom_ia.engine.pen import report
 from loom_ia.engine.world import Scene
@@ -30,7 +31,8 @@ class InFlight:
     call: Call
     start: float
     limit: float
-    task: asyncio.Task[None] = field(init=False)
+    task: asyncio.Task[None] | None = None
+    """None until its first step is over."""
     stopped: UnknownReason | None = None
     given_up: bool = False
     landed: bool = False
@@ -67,13 +69,16 @@ class Launches:
 
     def start(self, call: Call, launch: Launch, state: RunState) -> None:
         """Launch a call whose intent is written."""
-        world, loop = self._scene.world, asyncio.get_running_loop()
+        world = self._scene.world
         context = self._scene.context(state, call, self._epoch)
         limit = world.timeouts.get(call.name, world.tool_timeout)
         flying = InFlight(call, self._scene.ports.clock.monotonic(), limit)
-        flying.task = loop.create_task(self._fly(flying, launch, context))
-        flying.timer = loop.call_later(limit, self._stop, flying, "timeout")
         self._inflight[call.id] = flying
+        flying.task = Begun(self._fly(flying, launch, context)).begin()
+        if flying.landed:
+            return
+        loop = asyncio.get_running_loop()
+        flying.timer = loop.call_later(limit, self._stop, flying, "timeout")
         if self._flight.reason is not None:
             self._stop(flying, self._halt_reason())
 
@@ -85,7 +90,7 @@ class Launches:
         return "lease_lost" if self._flight.reason == "lease_lost" else "cancelled"
 
     def _stop(self, flying: InFlight, reason: UnknownReason) -> None:
-        if flying.stopped is not None or flying.landed:
+        if flying.stopped is not None or flying.landed or flying.task is None:
             return
         flying.stopped = reason
         flying.task.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,6 +25,9 @@ logger = logging.getLogger("loom_ia.engine")
 
 FactKind = Literal["plan", "outcome"]
 """`plan` facts are dropped when the journal moved; `outcome` facts are written all the same."""
+
+BREATH = 0.005
+"""Seconds."""
 
 Pending = tuple[Draft, FactKind]
 
@@ -49,6 +53,7 @@ class Pen:
         self._monotonic = scene.ports.clock.monotonic
         self._instant(lease.now)
         self._lease(lease)
+        self._due = min(self._mark + BREATH, self._until)
         self.stopping = False
         self.moved = False
         """True when others wrote to the run since its present effect was planned."""
@@ -62,9 +67,22 @@ class Pen:
     def _instant(self, now: datetime) -> None:
         self._now, self._mark = now, self._monotonic()
 
-    def expired(self) -> bool:
-        """True when the lease is over."""
-        return self._monotonic() >= self._until
+    def due(self) -> bool:
+        """True every few milliseconds, and once the lease is over."""
+        return self._monotonic() >= self._due
+
+    async def rest(self) -> None:
+        """Let the other runs go on, which one that never waits would not, and keep the lease.
+
+        Raises:
+            EpochStaleError: another driver claimed the run.
+
+        """
+        await asyncio.sleep(0)
+        now = self._monotonic()
+        if now >= self._until:
+            await self.renew()
+        self._due = min(now + BREATH, self._until)
 
     async def renew(self) -> None:
         """Push the end of the lease; nothing is planned past it.

@@ -8,6 +8,7 @@ import logging
 from loom_ia.core.errors import EpochStaleError, LoomError
 from loom_ia.core.events import CancelRequested
 from loom_ia.core.state import RunState
+from loom_ia.engine.begun import Begun
 from loom_ia.engine.driver import Drive
 from loom_ia.engine.flight import HaltReason
 from loom_ia.engine.world import GRACE, Ports, Scene
@@ -33,7 +34,10 @@ class Drives:
         be resumed.
         """
         drive = Drive(scene)
-        task = asyncio.get_running_loop().create_task(self._run(drive, steal=steal))
+        begun = Begun(self._run(drive, steal=steal))
+        task = begun.begin()
+        if begun.ended:
+            return begun.result()
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         try:
