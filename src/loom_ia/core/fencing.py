@@ -59,7 +59,8 @@ def judge(
         raise RunNotFoundError(run_id=run_id)
     if fence.kind == "report":
         return
-    _guard(write, others, now)
+    if write.guard is not None:
+        _guard(write, others, now)
     if fence.kind in ("plan", "outcome") and root.epoch != fence.epoch:
         raise EpochStaleError(run_id=run_id, expected=fence.epoch, actual=root.epoch)
     if entry.position != fence.position:

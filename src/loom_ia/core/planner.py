@@ -77,12 +77,15 @@ class Row:
 
 def next_effect(state: RunState, plan: Plan, now: datetime) -> Effect | None:
     """Next effect of the run, or None when it has ended or waits."""
-    present = (
-        state.open_step is not None,
-        bool(state.calls),
-        state.answer is not None,
+    calm = (
+        state.ending is None
+        and state.cancel is None
+        and state.started is not None
+        and plan.timeout is None
+        and state.crashes < CRASHES
     )
-    for find in _ROWS[present]:
+    rows = _CALM if calm else _ROWS
+    for find in rows[state.open_step is not None, bool(state.calls), state.answer is not None]:
         found = find(state, plan, now)
         if found is not None:
             return None if found is NOTHING else found
@@ -286,15 +289,27 @@ TABLE: tuple[Row, ...] = (
 )
 
 
-def _rows(*, step: bool, calls: bool, answer: bool) -> tuple[Find, ...]:
+_STOPS: tuple[Find, ...] = (_ended, _cancelled, _spent)
+"""Rows that cannot match a calm run: started, not ended, nobody stops it, its time is not limited.
+"""
+
+Present = tuple[bool, ...]
+"""Whether there are an open step, calls, an answer."""
+
+
+def _rows(present: Present, *, calm: bool) -> tuple[Find, ...]:
     """The rows of the table that can match, in its order."""
-    there = {"run": True, "step": step, "calls": calls, "answer": answer}
-    return tuple(row.find for row in TABLE if there[row.about])
+    there = {"run": True, **dict(zip(("step", "calls", "answer"), present, strict=True))}
+    return tuple(
+        row.find for row in TABLE if there[row.about] and not (calm and row.find in _STOPS)
+    )
 
 
-_ROWS: dict[tuple[bool, bool, bool], tuple[Find, ...]] = {
-    (step, calls, answer): _rows(step=step, calls=calls, answer=answer)
-    for step, calls, answer in product((False, True), repeat=3)
+_ROWS: dict[Present, tuple[Find, ...]] = {
+    present: _rows(present, calm=False) for present in product((False, True), repeat=3)
+}
+_CALM: dict[Present, tuple[Find, ...]] = {
+    present: _rows(present, calm=True) for present in product((False, True), repeat=3)
 }
 
 

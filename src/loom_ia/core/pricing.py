@@ -8,6 +8,8 @@ from decimal import Decimal
 
 from loom_ia.core.model import FREE, ModelSpec, Pricing, Usage
 
+NOTHING = Usage()
+ZERO = Decimal(0)
 _DATE = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$")
 
 Prices = Mapping[str, Pricing]
@@ -42,8 +44,10 @@ def cost(spec: ModelSpec, served: str, usage: Usage | None, prices: Prices) -> D
     """
     if usage is None or usage.estimated:
         return None
-    if usage == Usage():
-        return Decimal(0)  # refused before any work
+    if not usage.output and usage == NOTHING:
+        return ZERO  # refused before any work
     same = not served or served == spec.model or plain(served) == plain(spec.model)
     price = price_of(spec) if same else prices.get(plain(served))
+    if price is FREE:
+        return ZERO
     return None if price is None else price.cost(usage)

@@ -107,7 +107,10 @@ class Drive:
     def _next(self, pen: Pen) -> Effect | None:
         if pen.state.foreign is not None:
             raise UnknownEventError(run_id=self.scene.ref.run_id, type=pen.state.foreign)
-        effect = next_effect(pen.state, self.scene.world.plan, pen.now)
+        plan = self.scene.world.plan
+        # only what has a date depends on the instant, which takes some time to tell
+        now = pen.now if plan.timeout is not None or pen.state.calls else pen.known
+        effect = next_effect(pen.state, plan, now)
         halted = self.flight.reason
         if halted is None or isinstance(effect, Stop | Fail):
             return effect

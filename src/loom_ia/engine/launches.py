@@ -50,17 +50,15 @@ class Launches:
 
     def __init__(self, scene: Scene, flight: Flight, epoch: int) -> None:
         self._scene, self._flight, self._epoch = scene, flight, epoch
+        self.running = 0
+        """Calls whose outcome has not been given yet."""
+        self._monotonic = scene.ports.clock.monotonic
         self._inflight: dict[str, InFlight] = {}
         self._outcomes: deque[CallOutcome] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._late: set[asyncio.Task[None]] = set()
         self._stuck: list[str] = []
         flight.on_halt(self._halt)
-
-    @property
-    def running(self) -> int:
-        """Calls whose outcome has not been given yet."""
-        return len(self._inflight) + len(self._outcomes)
 
     @property
     def still_running(self) -> tuple[str, ...]:
@@ -72,8 +70,9 @@ class Launches:
         world = self._scene.world
         context = self._scene.context(state, call, self._epoch)
         limit = world.timeouts.get(call.name, world.tool_timeout)
-        flying = InFlight(call, self._scene.ports.clock.monotonic(), limit)
+        flying = InFlight(call, self._monotonic(), limit)
         self._inflight[call.id] = flying
+        self.running += 1
         flying.task = Begun(self._fly(flying, launch, context)).begin()
         if flying.landed:
             return
@@ -131,7 +130,8 @@ class Launches:
             self._report(flying, end)
 
     def _close(self, flying: InFlight, outcome: CallOutcome) -> None:
-        flying.forget()
+        if flying.timer is not None:
+            flying.timer.cancel()
         self._inflight.pop(flying.call.id, None)
         self._outcomes.append(outcome)
         if self._waiter is not None and not self._waiter.done():
@@ -142,19 +142,21 @@ class Launches:
         while not self._outcomes:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
+        self.running -= 1
         return self._outcomes.popleft()
 
     def _outcome(self, flying: InFlight, end: ToolOutput | BaseException) -> CallOutcome:
         ms = self._ms(flying)
         if isinstance(end, ToolOutput):
-            outcome = ToolCompleted.make(flying.call.id, end.blocks, ms)
+            outcome: CallOutcome = ToolCompleted.make(flying.call.id, end.blocks, ms)
         elif not isinstance(end, asyncio.CancelledError):
             outcome = self._raised(flying, end)
         elif flying.stopped is not None:
             outcome = self._cut(flying, flying.stopped)
         else:
             outcome = self._raised(flying, asyncio.CancelledError("by the tool itself"))
-        self._log(flying, outcome.outcome, ms)
+        if logger.isEnabledFor(logging.INFO):
+            self._log(flying, outcome.outcome, ms)
         return outcome
 
     def _cut(self, flying: InFlight, reason: UnknownReason, detail: str = "") -> CallOutcome:
@@ -197,7 +199,7 @@ class Launches:
         )
 
     def _ms(self, flying: InFlight) -> float:
-        return round((self._scene.ports.clock.monotonic() - flying.start) * 1000, 3)
+        return round((self._monotonic() - flying.start) * 1000, 3)
 
     def _report(self, flying: InFlight, output: ToolOutput) -> None:
         """Record an outcome that came after the driver had stopped waiting for it."""
@@ -221,10 +223,9 @@ class Launches:
                 await report(self._scene.ports.journal, self._scene.ref, outcome, draft)
 
     def _log(self, flying: InFlight, status: str, ms: float) -> None:
-        if logger.isEnabledFor(logging.INFO):
-            logger.info(
-                "tool %s: %s in %.0f ms", flying.call.name, status, ms, extra=self._extra(flying)
-            )
+        logger.info(
+            "tool %s: %s in %.0f ms", flying.call.name, status, ms, extra=self._extra(flying)
+        )
 
     def _extra(self, flying: InFlight) -> dict[str, str]:
         ref = self._scene.ref

@@ -43,6 +43,7 @@ from loom_ia.engine.answers import counted, fit, partly
 from loom_ia.engine.flight import Flight, HaltedError
 from loom_ia.engine.pen import Pen, end
 from loom_ia.engine.resilience import (
+    DEFAULT_TIMEOUTS,
     Again,
     Chain,
     Seat,
@@ -99,7 +100,8 @@ class ModelCalls:
             if reason == ModelSuspendedError.code:
                 await end(pen, _fail(_suspended(seat)))
                 return
-        called = await self._called(effect, state, seat)
+        prefix = self._transcript.known(seat.spec) or await self._transcript.prefix(seat.spec)
+        called = self._called(effect, state, seat, prefix)
         if not await pen.write("plan", span, *self._moved(called, state), called):
             return
         start = self._scene.ports.clock.monotonic()
@@ -170,11 +172,12 @@ class ModelCalls:
             files=world.files,
         )
 
-    async def _called(self, effect: CallModel, state: RunState, seat: Seat) -> ModelCalled:
-        prefix = await self._transcript.prefix(seat.spec)
+    def _called(
+        self, effect: CallModel, state: RunState, seat: Seat, prefix: dict[str, str]
+    ) -> ModelCalled:
         same = prefix == state.prefix
         added = self._transcript.digests(state, told=state.told if same else 0)
-        return ModelCalled.make(effect, seat.spec.id, _SAME if same else dict(prefix), added)
+        return ModelCalled.make(effect, seat.spec.id, _SAME if same else prefix, added)
 
     def _moved(self, called: ModelCalled, state: RunState) -> tuple[ConfigChanged, ...]:
         """Says which parts of the configuration are no longer those the run had."""
@@ -199,7 +202,8 @@ class ModelCalls:
         if breaker is not None:
             breaker.enter()
         try:
-            answer = await self._flight.stoppable(partial(self._read, attempt))
+            read = self._pieces if delays(attempt.seat.spec) is None else self._watched
+            answer = await self._flight.stoppable(partial(read, attempt))
             if answer is None:
                 raise ModelTransientError(model=name, reason="the stream was cut before its end")  # noqa: TRY301 - as if the adapter had seen it
             failure = None
@@ -214,14 +218,12 @@ class ModelCalls:
             if breaker is not None:
                 breaker.leave(failure)
 
-    async def _read(self, attempt: Attempt) -> Answer | None:
-        timeouts = delays(attempt.seat.spec)
-        if timeouts is None:
-            return await self._pieces(attempt, None)
+    async def _watched(self, attempt: Attempt) -> Answer | None:
+        timeouts = delays(attempt.seat.spec) or DEFAULT_TIMEOUTS
         async with watched(attempt.seat.spec.id, timeouts) as watch:
             return await self._pieces(attempt, watch)
 
-    async def _pieces(self, attempt: Attempt, watch: Watch | None) -> Answer | None:
+    async def _pieces(self, attempt: Attempt, watch: Watch | None = None) -> Answer | None:
         """The answer at the end of a stream, whose pieces are shown; the stream is closed."""
         show, run_id = self._scene.show, self._scene.ref.run_id
         stream = attempt.seat.model.stream(attempt.request)

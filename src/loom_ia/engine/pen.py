@@ -29,8 +29,6 @@ FactKind = Literal["plan", "outcome"]
 BREATH = 0.005
 """Seconds."""
 
-Pending = tuple[Draft, FactKind]
-
 
 class SupersededError(Exception):
     """Another driver claimed the run: this one plans nothing more."""
@@ -47,7 +45,10 @@ class Pen:
         self._scene = scene
         self._written = state
         self.state = state
-        self._pending: list[Pending] = []
+        self._new_id = scene.ports.ids.new
+        self._pending: list[Draft] = []
+        self._plans: list[Draft] = []
+        """Those of them that are dropped when the journal moved."""
         self._late: list[Draft] = []
         """Outcomes that lost their place."""
         self._monotonic = scene.ports.clock.monotonic
@@ -57,6 +58,11 @@ class Pen:
         self.stopping = False
         self.moved = False
         """True when others wrote to the run since its present effect was planned."""
+
+    @property
+    def known(self) -> datetime:
+        """The store's instant when it was last heard of."""
+        return self._now
 
     @property
     def now(self) -> datetime:
@@ -104,13 +110,12 @@ class Pen:
         `plan` facts are dropped together when one of them no longer follows; an `outcome` that no
         longer does is recorded as a late one.
         """
-        new_id = self._scene.ports.ids.new
-        state = self.state
-        taken: list[Pending] = []
+        state, epoch = self.state, self.lease.epoch
+        taken: list[Draft] = []
         for fact in facts:
-            draft = Draft(new_id(), fact, span)
+            draft = Draft(self._new_id(), fact, span)
             try:
-                state = self._epoch(fact.evolve(state))
+                state = fact.evolve(state)
             except CannotApplyError:
                 if not self.moved:
                     raise
@@ -118,9 +123,13 @@ class Pen:
                     return False
                 self._late.append(draft)
             else:
-                taken.append((draft, kind))
+                taken.append(draft)
+                if state.epoch != epoch:  # its event will bear the epoch of this drive
+                    state = state.evolve(epoch=epoch)
         self.state = state
         self._pending += taken
+        if kind == "plan":
+            self._plans += taken
         return True
 
     async def write(self, kind: FactKind, span: str, *facts: Payload, sync: bool = False) -> bool:
@@ -133,31 +142,32 @@ class Pen:
         """
         return self.take(kind, span, *facts) and await self.flush(sync=sync)
 
-    def _epoch(self, state: RunState) -> RunState:
-        """The state under the epoch of this drive, which its next event will bear."""
-        epoch = self.lease.epoch
-        return state if state.epoch == epoch else state.evolve(epoch=epoch)
-
     async def flush(self, *, sync: bool = False) -> bool:
         """Write what waits; True when all of it was taken as it was."""
         intact = True
         if self._late:
             await self._report()
-        while self._pending:
-            drafts = [draft for draft, _ in self._pending]
-            planned = "plan" in [kind for _, kind in self._pending]
+        ports, ref = self._scene.ports, self._scene.ref
+        while drafts := self._pending:
+            position = self._written.position
+            kind = "plan" if self._plans else "outcome"
+            fence = Fence(kind, position, self.lease.epoch, stop=self.stopping)
             try:
-                page = await self._append(drafts, "plan" if planned else "outcome", sync=sync)
+                page = await ports.journal.append(Append(ref, drafts, fence, sync=sync))
+            except StoreUnavailableError:
+                page = await ports.journal.read(ref, after=position)
+                if not {draft.id for draft in drafts} <= {event.id for event in page.events}:
+                    raise
             except (JournalMovedError, RunStoppedError):
                 intact = False
                 await self.catch_up()
+                continue
             except EpochStaleError:
-                self._late += [draft for draft, _ in self._pending]
-                self._pending = []
+                self._late += drafts
+                self._pending, self._plans = [], []
                 await self._report()
                 raise SupersededError from None
-            else:
-                self._taken(page, drafts)
+            self._taken(page, len(drafts))
         return intact
 
     async def salvage(self) -> None:
@@ -167,28 +177,25 @@ class Pen:
             SupersededError, StoreUnavailableError: see `write`.
 
         """
-        self._pending = [(draft, kind) for draft, kind in self._pending if kind == "outcome"]
+        self._pending, self._plans = self._outcomes(), []
         await self.flush()
 
-    async def _append(self, drafts: Sequence[Draft], kind: FactKind, *, sync: bool) -> Page:
-        position = self._written.position
-        fence = Fence(kind, position, self.lease.epoch, stop=self.stopping)
-        write = Append(self._scene.ref, drafts, fence, sync=sync)
-        try:
-            return await self._scene.ports.journal.append(write)
-        except StoreUnavailableError:
-            page = await self._scene.ports.journal.read(self._scene.ref, after=position)
-            if {draft.id for draft in drafts} <= {event.id for event in page.events}:
-                return page
-            raise
+    def _outcomes(self) -> list[Draft]:
+        """What waits and is no plan."""
+        plans = {draft.id for draft in self._plans}
+        return [draft for draft in self._pending if draft.id not in plans]
 
-    def _taken(self, page: Page, drafts: Sequence[Draft]) -> None:
-        self._pending.clear()
-        if len(page.events) == len(drafts):
-            at, since = page.now, self.state.driven_at
-            driven = self.state.driven + (at - since) if since else self.state.driven
-            position = self._written.position + len(drafts)
-            self.state = self.state.evolve(position=position, at=at, driven=driven, driven_at=at)
+    def _taken(self, page: Page, written: int) -> None:
+        self._pending, self._plans = [], []  # the store may keep the list it was given
+        if len(page.events) == written:
+            state, at = self.state, page.now
+            since, position = state.driven_at, self._written.position + written
+            driven = state.driven + (at - since) if since else state.driven
+            changes = {"position": position, "at": at, "driven": driven, "driven_at": at}
+            if state is self._written:
+                self.state = state.evolve(**changes)
+            else:
+                state.__dict__.update(changes)  # made by `take`: nobody reads this of it before
         else:
             self.moved = True
             self.state = fold(page.events, self._written)
@@ -211,8 +218,8 @@ class Pen:
         self._written = self.state = fold(page.events, self._written)
         self._instant(page.now)
         self._show(page.events)
-        kept = [d for d, kind in self._pending if kind == "outcome" and d.id not in known]
-        self._pending = []
+        kept = [draft for draft in self._outcomes() if draft.id not in known]
+        self._pending, self._plans = [], []
         for draft in kept:
             await self._keep(draft)
 
@@ -222,11 +229,12 @@ class Pen:
             await self._report_one(draft)
             return
         try:
-            self.state = self._epoch(draft.payload.evolve(self.state))
+            state = draft.payload.evolve(self.state)
         except CannotApplyError:
             await self._report_one(draft)
         else:
-            self._pending.append((draft, "outcome"))
+            self.state = state.evolve(epoch=self.lease.epoch)
+            self._pending.append(draft)
 
     async def _report(self) -> None:
         """Record, under the fence that takes them at any time, outcomes that lost their place."""

@@ -84,6 +84,8 @@ class ToolBatches:
 
     def _group(self, ready: deque[Ready]) -> list[Ready]:
         """The pure calls at the head of the queue that there is room for, or one other call."""
+        if len(ready) == 1:
+            return [ready[0]]
         room = self._scene.world.parallel - self._launches.running
         group: list[Ready] = []
         for one in ready:
@@ -110,6 +112,8 @@ class ToolBatches:
                 return deque()
             if isinstance(checked, Ready):
                 ready.append(checked)
+                if not checked.said:
+                    continue
             if not await self._judged(checked, call, pen):
                 return deque()
         return ready
@@ -129,12 +133,14 @@ class ToolBatches:
                 return await pen.write("plan", call.id, *checked.said, asked, sync=True)
 
     def _intent(self, call: Call, state: RunState) -> ToolCalled:
+        if call.request is None and not self._scene.world.before_tool:
+            return ToolCalled.make(call)  # only a human or a policy changes arguments
         asked = _requested(state, call)
         changed = dict(call.arguments) if asked != call.arguments else None
         return ToolCalled.make(call, changed)
 
     def _terminal(self, fact: CallOutcome, state: RunState) -> CallOutcome:
-        if not isinstance(fact, ToolCompleted) or fact.is_error or len(state.calls) != 1:
+        if len(state.calls) != 1 or not isinstance(fact, ToolCompleted) or fact.is_error:
             return fact
         if not self._plan_of(state.calls[0]).terminal:
             return fact

@@ -18,7 +18,7 @@ class Transcript:
         self._scene = scene
         self._seen: Vec[Message] = Vec()
         self.messages: Vec[Message] = Vec(scene.history)
-        self._prefixes: dict[str, Mapping[str, str]] = {}
+        self._prefixes: dict[str, dict[str, str]] = {}
 
     def follow(self, state: RunState) -> Sequence[Message]:
         """Every message of the request, for this state of the run."""
@@ -30,19 +30,20 @@ class Transcript:
         self._seen = state.messages
         return self.messages
 
-    async def prefix(self, spec: ModelSpec) -> Mapping[str, str]:
+    def known(self, spec: ModelSpec) -> dict[str, str] | None:
+        """The prefix of a model, if it is kept already."""
+        return self._prefixes.get(spec.id)
+
+    async def prefix(self, spec: ModelSpec) -> dict[str, str]:
         """Digests of what stands before the run's messages, kept as blobs before they are named."""
-        known = self._prefixes.get(spec.id)
-        if known is None:
-            put, tenant = self._scene.ports.blobs.put, self._scene.ref.tenant_id
-            found = {
-                name: await put(tenant, part)
-                for name, part in _parts(self._scene.world, spec).items()
-            }
-            if self._scene.history_digest:
-                found["history"] = self._scene.history_digest
-            known = self._prefixes[spec.id] = found
-        return known
+        put, tenant = self._scene.ports.blobs.put, self._scene.ref.tenant_id
+        found = {
+            name: await put(tenant, part) for name, part in _parts(self._scene.world, spec).items()
+        }
+        if self._scene.history_digest:
+            found["history"] = self._scene.history_digest
+        self._prefixes[spec.id] = found
+        return found
 
     def digests(self, state: RunState, *, told: int) -> tuple[str, ...]:
         """Digests of the run's messages from number `told` on."""

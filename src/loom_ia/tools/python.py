@@ -96,9 +96,12 @@ class PythonFunctionTool:
 
     async def _launch(self, given: Mapping[str, object], context: ToolContext) -> ToolOutput:
         contexts = dict.fromkeys(self._signature.contexts, context)
-        call = partial(self._function, **given, **contexts)
         if self._awaited:
-            return await self._output(await _contained(call()), context)
+            result = await _contained(self._function(**given, **contexts))
+            if type(result) is str:
+                return ToolOutput((TextBlock.of(result),))
+            return await self._output(result, context)
+        call = partial(self._function, **given, **contexts)
         late = None if self._late is None else partial(self._came_late, self._late, context)
         return await self._finished(
             await (self._pool or shared()).run(self._work(call), late), context

@@ -23,6 +23,7 @@ from loom_ia.tools.decorator import ToolDeclarationError, name_of
 _STRICT = ConfigDict(
     extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=(), frozen=True
 )
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -68,8 +69,7 @@ class Signature:
             TypeError, ValueError: they are not JSON.
 
         """
-        text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
-        checked = self.model.model_validate_json(text)
+        checked = self.model.model_validate_json(_ENCODER.encode(arguments))
         given = checked.__dict__
         return {self.fields[name]: given[name] for name in checked.model_fields_set}
 

@@ -34,7 +34,7 @@ def test_identifiers_grow_when_the_clock_goes_back(monkeypatch):
 def test_a_full_millisecond_goes_on_in_the_next(monkeypatch):
     series = ids_module._Series()
     series.next()
-    series._low = (1 << 62) - 1
+    series._low, series._ready = (1 << 62) - 1, []
     last = series._millisecond
     monkeypatch.setattr(ids_module.time, "time_ns", lambda: last * 1_000_000)
     made = series.next()

@@ -59,12 +59,21 @@ def moving(kind: type[Payload]) -> bool:
 class Track:
     """One run; its entry is brought up to date when it is asked for."""
 
-    __slots__ = ("_entry", "at", "lease", "listed", "position", "woken")
+    __slots__ = (
+        "_entry",
+        "at",
+        "cancel_requested",
+        "ended",
+        "epoch",
+        "lease",
+        "listed",
+        "position",
+        "root_id",
+        "woken",
+    )
 
     def __init__(self, entry: RunEntry) -> None:
-        self._entry = entry
-        self.position = entry.position
-        self.at = entry.updated_at
+        self._set(entry)
         self.woken = 0
         """Position of the last fact that told whether the run waits."""
         self.lease: bytes | None = None
@@ -81,30 +90,17 @@ class Track:
             self._entry = entry
         return entry
 
-    @property
-    def root_id(self) -> str:
-        """Root of the run tree."""
-        return self._entry.root_id
-
-    @property
-    def epoch(self) -> int:
-        """Last epoch allotted."""
-        return self._entry.epoch
-
-    @property
-    def ended(self) -> Status | None:
-        """How the run ended."""
-        return self._entry.ended
-
-    @property
-    def cancel_requested(self) -> bool:
-        """True when somebody asked to stop it."""
-        return self._entry.cancel_requested
-
     @entry.setter
     def entry(self, entry: RunEntry) -> None:
+        self._set(entry)
+
+    def _set(self, entry: RunEntry) -> None:
         self._entry = entry
         self.position, self.at = entry.position, entry.updated_at
+        # what every write is judged by, where it is read fastest
+        self.root_id, self.epoch = entry.root_id, entry.epoch
+        self.ended: Status | None = entry.ended
+        self.cancel_requested = entry.cancel_requested
 
 
 class Ledger:
@@ -197,15 +193,15 @@ class Ledger:
 
     def take(self, group: Group) -> None:
         """Take the facts of an append that is in the journal."""
-        moved = [n for n, draft in enumerate(group.drafts) if moving(type(draft.payload))]
-        for n in moved:
-            self.apply(group[n])
-        if group.drafts:
-            size = len(group.drafts)
-            self.seq, self.last = group.seq + size - 1, group.at
+        drafts = group.drafts
+        for n in [n for n, draft in enumerate(drafts) if _moves.get(type(draft.payload), True)]:
+            self.apply(group[n])  # a class is known once its first event was looked at
+        more = len(drafts) - 1
+        if more >= 0:
+            self.seq, self.last = group.seq + more, group.at
             track = self.tracks.get(group.ref.run_id)
             if track is not None:
-                track.position, track.at = group.position + size - 1, group.at
+                track.position, track.at = group.position + more, group.at
 
     def apply(self, event: Event) -> None:
         """Take an event that is in the journal."""

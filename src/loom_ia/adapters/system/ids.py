@@ -18,6 +18,9 @@ _LOW = 62
 _VARIANT = 2 << _LOW
 _BATCH = 4096
 """Random bytes asked of the system at once."""
+_READY = 32
+"""Identifiers made together; those that are left a few milliseconds later are dropped."""
+_FRESH = 2 * _NANOSECONDS
 
 
 class _Series:
@@ -31,19 +34,34 @@ class _Series:
         self._lock = threading.Lock()
         self._distances: Iterator[int] = iter(())
         self._millisecond, self._low, self._prefix = 0, 0, ""
+        self._ready: list[str] = []
+        """Made and not given yet, the smallest one last: to take one needs no lock."""
+        self._until = 0
 
     def next(self) -> str:
         """The next identifier, larger than all before it even if the clock went back."""
+        if time.time_ns() < self._until:
+            try:
+                return self._ready.pop()
+            except IndexError:
+                pass
         with self._lock:
-            now = time.time_ns() // _NANOSECONDS
-            if now > self._millisecond:
-                self._start(now)
-            else:
-                self._low += 1 + (next(self._distances, 0) or self._distance())
-                if self._low >> _LOW:
-                    self._start(self._millisecond + 1)
-            tail = f"{self._low | _VARIANT:x}"
-            return f"{self._prefix}{tail[:4]}-{tail[4:]}"
+            now = time.time_ns()
+            ready = [self._made(now // _NANOSECONDS) for _ in range(_READY)]
+            ready.reverse()
+            first = ready.pop()
+            self._ready, self._until = ready, now + _FRESH
+            return first
+
+    def _made(self, now: int) -> str:
+        if now > self._millisecond:
+            self._start(now)
+        else:
+            self._low += 1 + (next(self._distances, 0) or self._distance())
+            if self._low >> _LOW:
+                self._start(self._millisecond + 1)
+        tail = f"{self._low | _VARIANT:x}"
+        return f"{self._prefix}{tail[:4]}-{tail[4:]}"
 
     def _start(self, millisecond: int) -> None:
         random = int.from_bytes(os.urandom(10), "big")
