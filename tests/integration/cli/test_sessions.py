@@ -82,8 +82,8 @@ def test_nothing_is_erased_without_somebody_to_confirm(loom, talks):
     done = loom(talks, *typed)
     assert (done.returncode, done.stdout.startswith("La session -x a été effacée")) == (0, True)
     assert not (talks / "data/default/-x.jsonl").exists()
-    again = json.loads(loom(talks, "sessions", "delete", "-y", "martin", "--json").stdout or "{}")
-    assert again == {}
+    short = json.loads(loom(talks, "sessions", "delete", "-y", "martin", "--json").stdout)
+    assert short["error"]["code"] == "usage"
     again = json.loads(loom(talks, "sessions", "delete", "--yes", "martin", "--json").stdout)
     assert (again["session_id"], again["by"].startswith("cli:")) == ("martin", True)
     late = loom(talks, "run", "devis", "Encore", "--session", "martin")

@@ -1,4 +1,4 @@
-"""What a command module offers."""
+"""What a command module offers, and how the parser refuses what was typed."""
 
 from __future__ import annotations
 
@@ -22,3 +22,11 @@ class Command(Protocol):
     def run(self, arguments: argparse.Namespace) -> int:
         """Do it; the exit code."""
         ...
+
+
+class MisuseError(Exception):
+    """What argparse refuses, and the parser that refused it."""
+
+    def __init__(self, parser: argparse.ArgumentParser, message: str) -> None:
+        super().__init__(message)
+        self.parser = parser

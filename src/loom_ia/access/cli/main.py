@@ -8,14 +8,12 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from io import TextIOWrapper
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from loom_ia import locale
+from loom_ia.access.cli.contract import Command, MisuseError
+from loom_ia.access.cli.streams import close_streams, open_streams, seal
 from loom_ia.core.text import Text, translate
-
-if TYPE_CHECKING:
-    from loom_ia.access.cli.contract import Command
 
 COMMANDS = (
     "init",
@@ -52,36 +50,57 @@ ARGPARSE = (
 GLOBAL = ("--config", "--profile")
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Leave to the door how it is said."""
+        raise MisuseError(self, message)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
-    _open_streams()
+    open_streams()
     locale.install(os.environ)
     setattr(argparse, "_", translate)  # noqa: B010  a name that argparse keeps to itself
+    begun = argparse.Namespace(run_id="")
     try:
-        code = _performed(argv)
+        code = _performed(argv, begun)
         sys.stdout.flush()
     except BrokenPipeError:
         code = FAILED
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         code = INTERRUPTED
+        _coded(argv, begun, error)
     except Exception as error:  # noqa: BLE001  the border of this door
         code = _told(error)
-    _close_streams()
+        _coded(argv, begun, error)
+    close_streams()
+    if argv is None:
+        seal()
     return code
 
 
-def _performed(argv: Sequence[str] | None) -> int:
+def _coded(argv: Sequence[str] | None, begun: argparse.Namespace, error: BaseException) -> None:
+    """Say an error to the program that asked for JSON."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if "--json" in words[: words.index("--") if "--" in words else None]:
+        from loom_ia.access.cli.faults import document  # noqa: PLC0415
+
+        with suppress(OSError):
+            print(document(error, begun.run_id or ""), flush=True)
+
+
+def _performed(argv: Sequence[str] | None, begun: argparse.Namespace) -> int:
     try:
-        arguments = _read(argv)
+        arguments = _read(argv, begun)
     except SystemExit as told:  # argparse has said what it had to say
         return int(told.code or 0)
     command: Command = arguments.command
     return command.run(arguments)
 
 
-def _read(argv: Sequence[str] | None) -> argparse.Namespace:
+def _read(argv: Sequence[str] | None, begun: argparse.Namespace) -> argparse.Namespace:
     parser = _parser()
-    arguments, unknown = parser.parse_known_args(argv)
+    arguments, unknown = parser.parse_known_args(argv, begun)
     if unknown:
         message = translate("unrecognized arguments: %s") % " ".join(unknown)
         if any(word.partition("=")[0] in GLOBAL for word in unknown):
@@ -91,7 +110,7 @@ def _read(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="loom",
         description=str(Text("Run and follow AI agents whose runs are their journal.")),
         epilog=str(
@@ -133,38 +152,25 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _open_streams() -> None:
-    """Make the streams fit for any text: no character fails, and a closed one swallows.
-
-    A closed descriptor would otherwise go to the next file opened: a journal, that tools print to.
-    """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")
-
-
-def _close_streams() -> None:
-    """Write what is left; where nobody reads any longer, leave nothing for the end to fail on."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
 def _told(error: Exception) -> int:
     """Say an error in one sentence; the exit code that fits it."""
     from loom_ia.core.errors import Kind, LoomError  # noqa: PLC0415
 
+    if isinstance(error, MisuseError):
+        return _misused(error)
     if not isinstance(error, LoomError):
         return _unexpected(error)
     label = Text("Configuration: {line}") if error.kind is Kind.CONFIG else Text("Error: {line}")
     for line in str(error).splitlines() or [error.code]:
         _say(Text(label.msgid, {"line": line}))
     return FAILED if error.kind in {Kind.BROKEN, Kind.UNAVAILABLE} else USAGE
+
+
+def _misused(error: MisuseError) -> int:
+    parser = error.parser
+    said = {"prog": parser.prog, "message": str(error)}
+    _say(parser.format_usage() + translate("%(prog)s: error: %(message)s\n") % said, end="")
+    return USAGE
 
 
 def _unexpected(error: Exception) -> int:
@@ -177,9 +183,9 @@ def _unexpected(error: Exception) -> int:
     return FAILED
 
 
-def _say(text: object) -> None:
+def _say(text: object, end: str = "\n") -> None:
     with suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
+        print(text, file=sys.stderr, end=end, flush=True)
 
 
 if __name__ == "__main__":

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Coroutine
-from contextlib import redirect_stdout
+from collections.abc import Coroutine, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
+from loom_ia.access.cli.streams import apart
 from loom_ia.core.text import Text
 
 if TYPE_CHECKING:
@@ -43,12 +44,12 @@ def wait(work: Coroutine[object, object, T]) -> T:
     """
     import asyncio  # noqa: PLC0415
 
-    before = _ANSWERS.set(sys.stdout)
-    try:
-        with redirect_stdout(sys.stderr):
+    with apart() as stream:
+        before = _ANSWERS.set(stream)
+        try:
             return asyncio.run(work)
-    finally:
-        _ANSWERS.reset(before)
+        finally:
+            _ANSWERS.reset(before)
 
 
 def drive(work: Coroutine[object, object, int], arguments: Namespace) -> int:
@@ -91,6 +92,11 @@ def show(text: object) -> None:
 def show_json(value: BaseModel) -> None:
     """A value as JSON."""
     show(value.model_dump_json(indent=2, ensure_ascii=ascii_only()))
+
+
+def show_data(value: Mapping[str, object]) -> None:
+    """Plain data as JSON."""
+    show(json.dumps(value, ensure_ascii=ascii_only(), indent=2))
 
 
 def ascii_only() -> bool:

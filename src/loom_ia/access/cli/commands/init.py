@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loom_ia.access.cli.session import DEFAULT_CONFIG, ascii_only, command, loom_of, show, wait
+from loom_ia.access.cli.session import DEFAULT_CONFIG, command, loom_of, show, show_data, wait
 from loom_ia.core.text import Text
 
 if TYPE_CHECKING:
@@ -99,14 +99,14 @@ async def _checked(
         count, warnings = len(loom.agents), [str(warning) for warning in loom.warnings]
     typed = _next(arguments, project)
     if arguments.json:
-        told = {
+        told: dict[str, object] = {
             "folder": str(project.folder),
             "files": list(names),
             "agent": project.agent,
             "warnings": warnings,
             "next": typed,
         }
-        show(json.dumps(told, ensure_ascii=ascii_only(), indent=2))
+        show_data(told)
         return
     show(Text("Folder     : {value}", {"value": project.folder}))
     show(Text("Written    : {value}", {"value": ", ".join(names)}))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from loom_ia.access.cli.session import (
     answers,
+    ascii_only,
     code,
     command,
     drive,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from loom_ia.runtime.requests import RunOptions
 
 HELP = Text("run an agent")
+_JSON = Text("print the result as JSON; with --stream, one line for each thing that happens")
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -39,7 +42,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--session", metavar="ID", help=str(Text("conversation that the run continues"))
     )
-    parser.add_argument("--json", action="store_true", help=str(Text("print the result as JSON")))
+    parser.add_argument("--json", action="store_true", help=str(_JSON))
     parser.set_defaults(run_id="")
 
 
@@ -55,10 +58,11 @@ def run(arguments: Namespace) -> int:
 
 
 async def _run(loom: Loom, arguments: Namespace) -> int:
-    screen = _Screen(stream=arguments.stream and not arguments.json)
-    options: RunOptions = {"by": principal(), "channel": "cli", "session": arguments.session}
+    if arguments.stream and arguments.json:
+        return await _lines(loom, arguments)
+    screen = _Screen(stream=arguments.stream)
     async with loom:
-        async for item in loom.stream(arguments.agent, arguments.message, **options):
+        async for item in loom.stream(arguments.agent, arguments.message, **_options(arguments)):
             arguments.run_id = item.run_id
             screen.take(item)
         result = await loom.result(arguments.run_id)
@@ -70,6 +74,28 @@ async def _run(loom: Loom, arguments: Namespace) -> int:
     if result.text and result.text != shown:
         show(result.text)
     return code(result)
+
+
+async def _lines(loom: Loom, arguments: Namespace) -> int:
+    """Text, events and the result, one JSON object a line, each written as it comes."""
+    from loom_ia.core.events import Event  # noqa: PLC0415
+
+    async with loom:
+        async for item in loom.stream(arguments.agent, arguments.message, **_options(arguments)):
+            arguments.run_id = item.run_id
+            _line(json.loads(item.encode() if isinstance(item, Event) else item.model_dump_json()))
+        result = await loom.result(arguments.run_id)
+    _line({"type": "result", **result.model_dump(mode="json")})
+    return code(result)
+
+
+def _line(value: Mapping[str, object]) -> None:
+    show(json.dumps(value, ensure_ascii=ascii_only()))
+    answers().flush()
+
+
+def _options(arguments: Namespace) -> RunOptions:
+    return {"by": principal(), "channel": "cli", "session": arguments.session}
 
 
 class _Screen:

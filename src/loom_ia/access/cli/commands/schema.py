@@ -15,6 +15,8 @@ def configure(parser: ArgumentParser) -> None:
     """Which schema."""
     about = str(Text("the schema of the journal's events instead"))
     parser.add_argument("--events", action="store_true", help=about)
+    same = str(Text("the schema is JSON already; errors are then JSON too"))
+    parser.add_argument("--json", action="store_true", help=same)
 
 
 def run(arguments: Namespace) -> int:

@@ -12,6 +12,7 @@ from loom_ia.access.cli.session import (
     principal,
     say,
     show,
+    show_data,
     show_json,
     wait,
 )
@@ -49,13 +50,17 @@ def configure(parser: ArgumentParser) -> None:
     export.add_argument(
         "--output", metavar="FILE", help=str(Text("a file, written whole (standard output)"))
     )
+    export.add_argument(
+        "--json", action="store_true", help=str(Text("with --output, print what was written"))
+    )
     delete = action(
         "delete", Text("erase a conversation, its files and its keys for good"), _delete
     )
     delete.add_argument("--yes", action="store_true", help=str(Text("ask nothing")))
     delete.add_argument("--json", action="store_true", help=str(Text("print the result as JSON")))
     about = Text("set damaged journal lines aside, so that their runs go on")
-    action("repair", about, _repair)
+    repair = action("repair", about, _repair)
+    repair.add_argument("--json", action="store_true", help=str(Text("print the result as JSON")))
 
 
 def _paged(parser: ArgumentParser) -> None:
@@ -152,8 +157,12 @@ async def _export(loom: Loom, arguments: Namespace) -> int:
     from loom_ia.access.cli.output import target  # noqa: PLC0415
 
     with target(arguments.output) as write:
+        count = 0
         async for line in loom.export_session(arguments.session_id):
             write(line.encode() + b"\n")
+            count += 1
+    if arguments.json and arguments.output is not None:
+        show_data({"session_id": arguments.session_id, "output": arguments.output, "lines": count})
     return 0
 
 
@@ -165,6 +174,8 @@ async def _delete(loom: Loom, arguments: Namespace) -> int:
         typed = command(arguments, "sessions", "delete", "--yes", *_named(session_id))
         if not confirmed(_sentence(await loom.session(session_id)), typed):
             say(Text("Nothing was erased."))
+            if arguments.json:
+                show_data({"session_id": session_id, "erased": False})
             return 0
     erased = await loom.delete_session(session_id, by=principal())
     if arguments.json:
@@ -179,6 +190,9 @@ async def _delete(loom: Loom, arguments: Namespace) -> int:
 
 async def _repair(loom: Loom, arguments: Namespace) -> int:
     lines = await loom.repair(arguments.session_id)
+    if arguments.json:
+        show_data({"session_id": arguments.session_id, "lines": list(lines)})
+        return 0
     if not lines:
         say(Text("Nothing to repair in session {session}.", {"session": arguments.session_id}))
     for line in lines:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from loom_ia.access.cli.session import ascii_only, loom_of, show, wait
+from loom_ia.access.cli.session import loom_of, show, show_data, wait
 from loom_ia.core.text import Text
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def run(arguments: Namespace) -> int:
 async def _validate(loom: Loom, arguments: Namespace) -> None:
     async with loom:
         if arguments.json:
-            show(json.dumps(_data(loom, arguments), ensure_ascii=ascii_only(), indent=2))
+            show_data(_data(loom, arguments))
             return
         _heading(loom, arguments)
         agents = loom.agents.values()
