@@ -1,5 +1,5 @@
 """Agents as a configuration describes them."""
 
-from loom_ia.agents.spec import AgentSpec, MainRole, PolicyHook, PythonTool
+from loom_ia.agents.spec import AgentSpec, ApprovalSection, MainRole, PolicyHook, PythonTool
 
-__all__ = ("AgentSpec", "MainRole", "PolicyHook", "PythonTool")
+__all__ = ("AgentSpec", "ApprovalSection", "MainRole", "PolicyHook", "PythonTool")

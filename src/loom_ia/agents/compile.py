@@ -13,7 +13,7 @@ from typing import Literal
 from loom_ia.agents.spec import AgentSpec, PythonTool
 from loom_ia.core.model import ModelSpec, ToolSpec
 from loom_ia.core.names import safe_name
-from loom_ia.core.plan import Plan, ToolPlan
+from loom_ia.core.plan import Asking, Plan, ToolPlan
 from loom_ia.core.ports import Artifacts, Model, Tool, ToolContext
 from loom_ia.core.pricing import prices_of
 from loom_ia.core.templates import Template
@@ -110,6 +110,11 @@ def compile_agent(spec: AgentSpec, prompt: Template, workshop: Workshop) -> Comp
         tools={t.tool.spec.name: t.plan for t in tools},
         max_iterations=spec.max_iterations,
         timeout=None if spec.timeout is None else timedelta(seconds=spec.timeout),
+        asking=Asking(
+            expires_in=timedelta(seconds=spec.approval.expires_in),
+            on_expiry=spec.approval.on_expiry,
+            scope=spec.approval.scope,
+        ),
         fallback=say(workshop.language, "fallback"),
     )
     world = World(

@@ -74,6 +74,19 @@ class PolicyHook(BaseModel):
     """What an exception or a delay is taken for: a refusal, or nothing said."""
 
 
+class ApprovalSection(BaseModel):
+    """How an agent asks people."""
+
+    model_config = _STRICT
+
+    expires_in: float = Field(default=86400.0, gt=0, le=315_360_000)
+    """Seconds given to decide."""
+    on_expiry: Literal["deny", "fail"] = "deny"
+    """What becomes of a call about which nobody decided: it is refused, or it ends the run."""
+    scope: str = ""
+    """Scope that the key of who decides must have; empty when any that may approve will do."""
+
+
 class AgentSpec(BaseModel):
     """An agent: what drives it, what it may call, where it stops."""
 
@@ -91,5 +104,7 @@ class AgentSpec(BaseModel):
     """What the model may call."""
     policies: tuple[PolicyHook, ...] = Field(default=(), strict=False)
     """Code that lets calls through, corrects, refuses or stops them, in this order."""
+    approval: ApprovalSection = Field(default_factory=ApprovalSection)
+    """How it asks people before the calls that need it."""
     timeout: float | None = Field(default=None, gt=0)
     """Seconds of driving time of a run, all its resumptions together."""

@@ -86,6 +86,16 @@ class EpochStaleError(LoomError):
     template = "run {run_id}: driven under epoch {actual}, this writer holds {expected}"
 
 
+class RequestExpiredError(LoomError):
+    """The decision comes at or after the end of the time given to decide."""
+
+    kind = Kind.CONFLICT
+    template = (
+        "run {run_id}: the time to decide of {call} ended at {at}; nothing was decided, "
+        "and the call does not leave"
+    )
+
+
 class RunStoppedError(LoomError):
     """The run has ended, or someone asked to stop it; nothing was written."""
 

@@ -9,6 +9,7 @@ from typing import Protocol
 from loom_ia.core.errors import (
     EpochStaleError,
     JournalMovedError,
+    RequestExpiredError,
     RunExistsError,
     RunNotFoundError,
     RunStoppedError,
@@ -46,7 +47,7 @@ def judge(
 
     Raises:
         JournalMovedError, EpochStaleError, RunStoppedError, RunExistsError, RunNotFoundError,
-        SessionBusyError: see `Journal.append`.
+        SessionBusyError, RequestExpiredError: see `Journal.append`.
 
     """
     fence, run_id = write.fence, write.ref.run_id
@@ -72,7 +73,14 @@ def judge(
 
 
 def _guard(write: Append, others: Iterable[RunEntry], now: datetime) -> None:
-    if write.guard is None or not write.guard.session_idle:
+    guard = write.guard
+    if guard is None:
+        return
+    if guard.before is not None and now >= guard.before:
+        calls = ", ".join(sorted({draft.span_id for draft in write.drafts})) or "-"
+        at = guard.before.isoformat(timespec="seconds")
+        raise RequestExpiredError(run_id=write.ref.run_id, call=calls, at=at)
+    if not guard.session_idle:
         return
     for other in others:
         if other.busy(now):

@@ -41,6 +41,21 @@ UNDECLARED = ToolPlan()
 
 
 @dataclass(frozen=True, slots=True)
+class Asking:
+    """How an agent asks people."""
+
+    expires_in: timedelta = timedelta(hours=24)
+    """Time given to decide."""
+    on_expiry: Literal["deny", "fail"] = "deny"
+    """What becomes of a call about which nobody decided: it is refused, or it ends the run."""
+    scope: str = ""
+    """Scope that the key of who decides must have; empty when any that may approve will do."""
+
+
+ASKING = Asking()
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Rules of one agent."""
 
@@ -48,6 +63,7 @@ class Plan:
     max_iterations: int = MAX_ITERATIONS
     timeout: timedelta | None = None
     """Driving time of a run, cumulated."""
+    asking: Asking = ASKING
     max_calls: int | None = None
     """Launches of tools in a run."""
     checks: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from decimal import Decimal
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal
 
-from loom_ia.core.model import Message, ToolResultBlock, Usage
+from loom_ia.core.model import Message, TextBlock, ToolResultBlock, Usage
 from loom_ia.core.vec import Ranked, Vec
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class Call:
     doubt: str = ""
     """Why its outcome is unknown, as it was recorded; a crash records nothing."""
     settle_tried: bool = False
+    note: str = ""
+    """What the model is told before its result: what a human corrected."""
     result: ToolResultBlock | None = None
 
     @classmethod
@@ -167,6 +169,8 @@ class RunState:
     open_attempts: int = 0
     ids: Ranked[str] = field(default_factory=Ranked[str])
     """Call ids already used in the run."""
+    rejected: frozenset[str] = frozenset()
+    """Calls that a human rejected in this run (see `core.sameness`)."""
     prefix: Mapping[str, str] = field(default_factory=dict[str, str])
     """Digests of what the last attempt sent before the conversation."""
     serving: str = ""
@@ -197,6 +201,10 @@ class RunState:
 
     def settle(self, call_id: str, result: ToolResultBlock) -> RunState:
         """This state with one call answered."""
+        call = self.call(call_id)
+        if call is not None and call.note:
+            told = (TextBlock(text=call.note), *result.content)
+            result = result.model_copy(update={"content": told})
         return self.with_call(call_id, status="settled", result=result)
 
     @property

@@ -68,9 +68,27 @@ _SENTENCES: dict[str, tuple[str, str]] = {
         "Rejected by a human. Reason: {reason}",
     ),
     "rejected_bare": ("Refusé par un humain.", "Rejected by a human."),
+    "rejected_before": (
+        "Un humain a déjà refusé ce même appel ; il n'est pas demandé à nouveau.",
+        "A human already rejected this same call; it is not asked about again.",
+    ),
+    "rejected_again": (
+        "un humain a refusé de la relancer.",
+        "a human refused to launch it again.",
+    ),
     "corrected": (
-        "Arguments corrigés par un humain avant l'appel : {arguments}",
-        "Arguments corrected by a human before the call: {arguments}",
+        "[Arguments corrigés par {by} avant l'appel : {changes}]",
+        "[Arguments corrected by {by} before the call: {changes}]",
+    ),
+    "removed": ("retiré", "removed"),
+    "undecided": ("personne n'a tranché à temps.", "nobody decided in time."),
+    "happened": (
+        "Vérifié par un humain : l'appel a bien agi. {reason}",
+        "Checked by a human: the call did act. {reason}",
+    ),
+    "did_not_happen": (
+        "Vérifié par un humain : l'appel n'a pas agi. {reason}",
+        "Checked by a human: the call did not act. {reason}",
     ),
     "expired": (
         "Personne n'a tranché à temps : l'appel n'est pas parti.",
@@ -135,3 +153,9 @@ def reason(language: Language, code: str) -> str:
     """Why an outcome is unknown."""
     french, english = _REASONS[code]
     return french if language == "fr" else english
+
+
+def unknown(language: Language, doubt: str, because: str = "") -> str:
+    """What is told of a call of which nobody knows whether it acted, and why it stays so."""
+    told = say(language, "unknown_outcome", reason=reason(language, doubt or "crash"))
+    return say(language, "not_again", told=told, reason=because) if because else told

@@ -8,7 +8,6 @@ from typing import Literal
 
 from loom_ia.core.errors import Kind, LoomError
 from loom_ia.core.events import (
-    ApprovalRequested,
     GuardChecked,
     RunFailed,
     ToolAbandoned,
@@ -17,7 +16,7 @@ from loom_ia.core.events import (
 from loom_ia.core.policy import BeforeTool, Deny, Fail, Pause, PolicyContext, Replace, Said
 from loom_ia.core.ports import InvalidArgumentsError, Launch, Tool
 from loom_ia.core.state import Call, RunState
-from loom_ia.core.wording import reason, say
+from loom_ia.core.wording import say, unknown
 from loom_ia.engine.flight import Flight
 from loom_ia.engine.policing import Policing, Ruling, changed, fact
 from loom_ia.engine.world import Scene
@@ -166,27 +165,8 @@ class Checks:
         """Why it does not leave; of a call that left once, that nobody knows whether it acted."""
         if not call.launches or self._scene.world.plan.of(call.name).side_effects == "none":
             return ToolRefused(call_id=call.id, code=code, text=text)
-        language = self._scene.world.language
-        why = reason(language, call.doubt or "crash")
-        told = say(language, "unknown_outcome", reason=why)
-        both = say(language, "not_again", told=told, reason=text)
-        return ToolAbandoned(call_id=call.id, text=both)
-
-
-def question(held: Held | Call, why: Why, definition: str) -> ApprovalRequested:
-    """The question to a human about a call."""
-    call = held if isinstance(held, Call) else held.call
-    request = ApprovalRequested(
-        call_id=call.id,
-        tool=call.name,
-        arguments=dict(call.arguments),
-        why=why,
-        definition=definition,
-    )
-    if isinstance(held, Call):
-        return request
-    changes = {"policies": held.policies, "reason": held.reason, "again": held.again}
-    return request.model_copy(update=changes)
+        told = unknown(self._scene.world.language, call.doubt, text)
+        return ToolAbandoned(call_id=call.id, text=told)
 
 
 def _why(ruling: Ruling) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from loom_ia.core.effects import Effect, Fail, Stop
 from loom_ia.core.errors import EpochStaleError, LoomError, RunEndedError, UnknownEventError
 from loom_ia.core.events import RunClaimed
 from loom_ia.core.fold import fold
+from loom_ia.core.plan import Plan
 from loom_ia.core.planner import next_effect, overdue
 from loom_ia.core.ports import RunRef
 from loom_ia.core.state import RunState
@@ -22,6 +23,11 @@ from loom_ia.engine.world import Ports, Scene
 async def load(ref: RunRef, ports: Ports) -> RunState:
     """State of a run, read from its journal."""
     return fold((await ports.journal.read(ref)).events)
+
+
+def _drivable(state: RunState, plan: Plan, now: datetime) -> bool:
+    """True when a new drive has something to do; what was in flight before it is unknown."""
+    return next_effect(state.evolve(epoch=state.epoch + 1), plan, now) is not None
 
 
 class Drive:
@@ -79,9 +85,11 @@ class Drive:
             state, now = fold(page.events), page.now
         else:
             now = state.at
-        claimed = state.evolve(epoch=state.epoch + 1)  # what was in flight then is unknown
-        if next_effect(claimed, plan, now) is None:
-            return None
+        if not _drivable(state, plan, now):
+            page = await ports.journal.read(ref, after=state.position)
+            state = fold(page.events, state)
+            if not _drivable(state, plan, page.now):
+                return None
         if state.foreign is not None:
             raise UnknownEventError(run_id=ref.run_id, type=state.foreign)
         ttl = timedelta(seconds=ports.lease)

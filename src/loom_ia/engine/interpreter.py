@@ -21,8 +21,9 @@ from loom_ia.core.effects import (
     Settle,
     Stop,
 )
-from loom_ia.core.errors import NotPerformedError
+from loom_ia.core.errors import Kind, LoomError, NotPerformedError
 from loom_ia.core.events import (
+    ApprovalExpired,
     Payload,
     RunCancelled,
     RunCompleted,
@@ -31,12 +32,19 @@ from loom_ia.core.events import (
     ToolAbandoned,
 )
 from loom_ia.core.state import Call
-from loom_ia.core.wording import reason, say
+from loom_ia.core.wording import say, unknown
 from loom_ia.engine.flight import Flight
 from loom_ia.engine.model_call import ModelCalls
 from loom_ia.engine.pen import Pen, end
 from loom_ia.engine.tool_batch import ToolBatches
 from loom_ia.engine.world import Scene
+
+
+class NobodyDecidedError(LoomError):
+    """Nobody decided in time, and the agent then fails."""
+
+    kind = Kind.CONFLICT
+    template = "run {run_id}: nobody decided in time about {calls}"
 
 
 class Interpreter:
@@ -61,15 +69,15 @@ class Interpreter:
                 return self._tools.ask(effect, pen)
             case Close():
                 pen.take("plan", str(effect.step), StepClosed.make(effect.step))
+            case Expire():
+                self._expire(effect, pen)
             case Abandon():
                 pen.take("plan", effect.call.id, self._abandoned(effect.call))
             case _:
                 return end(pen, self._ending(effect))
         return None
 
-    def _ending(
-        self, effect: Complete | Fail | Stop | Settle | Expire | Review | Repair | Drive
-    ) -> Payload:
+    def _ending(self, effect: Complete | Fail | Stop | Settle | Review | Repair | Drive) -> Payload:
         match effect:
             case Complete():
                 return RunCompleted.make(effect.text, verified=effect.verified)
@@ -77,7 +85,7 @@ class Interpreter:
                 return RunFailed(code=effect.code, params=effect.params, resumable=effect.resumable)
             case Stop():
                 return RunCancelled(still_running=self._tools.still_running)
-            case Settle() | Expire() | Review() | Repair() | Drive():
+            case Settle() | Review() | Repair() | Drive():
                 return self._unperformed(effect)
         assert_never(effect)
 
@@ -86,9 +94,28 @@ class Interpreter:
         await self._tools.let_go()
 
     def _abandoned(self, call: Call) -> ToolAbandoned:
+        text = unknown(self._scene.world.language, call.doubt)
+        return ToolAbandoned(call_id=call.id, text=text)
+
+    def _expire(self, effect: Expire, pen: Pen) -> None:
+        facts = [self._expired(call) for call in effect.calls]
+        if self._scene.world.plan.asking.on_expiry == "deny":
+            pen.take("plan", effect.calls[0].id, *facts)
+            return
+        params: dict[str, object] = {
+            "run_id": self._scene.ref.run_id,
+            "calls": ", ".join(f"{call.name} ({call.id})" for call in effect.calls),
+        }
+        failed = RunFailed(code=NobodyDecidedError.code, params=params)
+        pen.take("plan", effect.calls[0].id, *facts, failed)
+
+    def _expired(self, call: Call) -> ApprovalExpired:
+        """What the model is told; of a call that left once, not that it did not leave."""
         language = self._scene.world.language
-        why = reason(language, call.doubt or "crash")
-        return ToolAbandoned(call_id=call.id, text=say(language, "unknown_outcome", reason=why))
+        text = say(language, "expired")
+        if call.launches:
+            text = unknown(language, call.doubt, say(language, "undecided"))
+        return ApprovalExpired(call_id=call.id, text=text)
 
     def _unperformed(self, effect: Effect) -> RunFailed:
         params: dict[str, object] = {

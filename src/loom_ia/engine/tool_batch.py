@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
+from loom_ia.core.cleaning import clean
 from loom_ia.core.effects import Ask, RunTools
 from loom_ia.core.events import (
+    ApprovalRequested,
     Payload,
     StepClosed,
     StepOpened,
     ToolCalled,
     ToolCompleted,
+    ToolRefused,
 )
 from loom_ia.core.plan import ToolPlan
 from loom_ia.core.planner import closable
+from loom_ia.core.sameness import same_call
 from loom_ia.core.state import Call, RunState
+from loom_ia.core.wording import say
 from loom_ia.engine.checking import (
     Checked,
     Checks,
@@ -24,7 +29,6 @@ from loom_ia.engine.checking import (
     Ready,
     Refused,
     Why,
-    question,
 )
 from loom_ia.engine.flight import Flight, HaltedError
 from loom_ia.engine.launches import CallOutcome, Launches
@@ -129,7 +133,7 @@ class ToolBatches:
                 await pen.write("plan", call.id, *checked.facts, sync=True)
                 return False
             case Held():
-                asked = question(checked, "policy", self._plan_of(call).definition)
+                asked = self._question(checked, "policy", pen)
                 return await pen.write("plan", call.id, *checked.said, asked, sync=True)
 
     def _intent(self, call: Call, state: RunState) -> ToolCalled:
@@ -152,25 +156,46 @@ class ToolBatches:
         asked: list[Payload] = []
         for call in effect.calls:
             if effect.why == "unknown":
-                asked.append(question(call, "unknown", self._plan_of(call).definition))
+                asked.append(self._question(call, "unknown", pen))
                 continue
             fresh = call.evolve(status="asked", request=None)
             try:
                 checked = await self._checks.check(fresh, state, room=1)
             except HaltedError:
                 return
-            asked += self._asked(checked, effect.why)
+            asked += self._asked(checked, effect.why, pen)
             if isinstance(checked, Fatal):
                 break
         await pen.write("plan", str(state.step), *asked, sync=True)
 
-    def _asked(self, checked: Checked, why: Why) -> tuple[Payload, ...]:
+    def _asked(self, checked: Checked, why: Why, pen: Pen) -> tuple[Payload, ...]:
         """The question to a human about a call, or what is done instead."""
         if isinstance(checked, Refused | Fatal):
             return checked.facts
-        definition = self._plan_of(checked.call).definition
         held = checked if isinstance(checked, Held) else checked.call
-        return (*checked.said, question(held, why, definition))
+        return (*checked.said, self._question(held, why, pen))
+
+    def _question(self, held: Held | Call, why: Why, pen: Pen) -> ApprovalRequested | ToolRefused:
+        """The question to a human; none about what one rejected in this run."""
+        call = held if isinstance(held, Call) else held.call
+        rejected = pen.state.rejected
+        if rejected and not call.launches and same_call(call.name, call.arguments) in rejected:
+            text = say(self._scene.world.language, "rejected_before")
+            return ToolRefused(call_id=call.id, code="rejected", text=text)
+        asking = self._scene.world.plan.asking
+        request = ApprovalRequested(
+            call_id=call.id,
+            tool=call.name,
+            arguments=dict(call.arguments),
+            why=why,
+            definition=self._plan_of(call).definition,
+            expires_at=pen.now + asking.expires_in,
+            scope=asking.scope,
+        )
+        if isinstance(held, Call):
+            return request
+        changes = {"policies": held.policies, "reason": clean(held.reason), "again": held.again}
+        return request.model_copy(update=changes)
 
 
 def _requested(state: RunState, call: Call) -> Mapping[str, object]:

@@ -59,6 +59,7 @@ class Desk:
     ) -> RunResult:
         """See `Loom.approve` and `Loom.reject`."""
         ref = await self._runs.locate(options.get("tenant", "default"), run_id)
+        scopes = options.get("scopes")
         decision = Decision(
             verdict,
             _principal((by, options.get("channel", "python"))),
@@ -66,6 +67,7 @@ class Desk:
             arguments=options.get("arguments"),
             reason=options.get("reason", ""),
             on_behalf_of=options.get("on_behalf_of", ""),
+            scopes=None if scopes is None else frozenset(scopes),
         )
         return result(await self._runs.decide(ref, decision))
 

@@ -33,6 +33,13 @@ class AlreadyDecidedError(LoomError):
     template = "run {run_id}, call {call}: {by} already decided ({decision}) at {at}"
 
 
+class ScopeMissingError(LoomError):
+    """The key of who decides does not have the scope that the question needs."""
+
+    kind = Kind.FORBIDDEN
+    template = "run {run_id}, call {call}: {by} needs the scope {scope} to decide"
+
+
 class WrongArgumentsError(LoomError):
     """Corrected arguments do not fit the tool."""
 

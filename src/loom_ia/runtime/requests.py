@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, get_args
@@ -47,6 +47,8 @@ class DecisionOptions(TypedDict, total=False):
     arguments: Mapping[str, object] | None
     reason: str
     on_behalf_of: str
+    scopes: Collection[str] | None
+    """Scopes of the key of who decides; None where there are no keys."""
     channel: Channel
     tenant: str
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from loom_ia.core.errors import RunHeldError, RunNotFoundError
+from loom_ia.core.errors import RequestExpiredError, RunHeldError, RunNotFoundError
 from loom_ia.core.events import CallerOptions, Event, Principal, RunStarted
 from loom_ia.core.fold import fold
 from loom_ia.core.model import FileBlock, ImageBlock, Message, TextBlock
@@ -18,6 +19,7 @@ from loom_ia.engine.driver import load
 from loom_ia.engine.world import GRACE, Scene, Shown, World
 from loom_ia.runtime import decisions
 from loom_ia.runtime.decisions import Decision, Known
+from loom_ia.runtime.errors import AlreadyDecidedError, NotWaitingError
 
 if TYPE_CHECKING:
     from loom_ia.runtime.host import Host
@@ -94,7 +96,8 @@ class Runs:
                 allowed = approver(question)
                 verdict = "approve" if await _value(allowed) else "reject"
                 decision = Decision(verdict, request.by, call=question.call_id)
-                known = await self._decided(ref, decision)
+                with suppress(AlreadyDecidedError, RequestExpiredError, NotWaitingError):
+                    known = await self._decided(ref, decision)  # others may decide meanwhile
             state = await self._advance(ref, known)
         return state
 

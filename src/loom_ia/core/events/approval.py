@@ -13,6 +13,7 @@ from loom_ia.core.events.run import Principal
 from loom_ia.core.events.tool import CallFact
 from loom_ia.core.model import TextBlock, ToolResultBlock
 from loom_ia.core.omit import EMPTY, NONE
+from loom_ia.core.sameness import same_call
 from loom_ia.core.state import RunState
 
 
@@ -31,6 +32,8 @@ class ApprovalRequested(CallFact):
     definition: Annotated[str, EMPTY] = ""
     """Digest of the tool's definition when the question was asked."""
     expires_at: Annotated[AwareDatetime | None, NONE] = None
+    scope: Annotated[str, EMPTY] = ""
+    """Scope that the key of who decides must have."""
     reason: Annotated[CleanText, EMPTY] = ""
     """Why a policy wants a human to decide."""
     policies: Annotated[tuple[str, ...], EMPTY] = ()
@@ -61,15 +64,20 @@ class ApprovalGranted(Decided):
     """The call may leave, once."""
 
     type: ClassVar[str] = "approval.granted"
-    content: ClassVar[frozenset[str]] = frozenset({"arguments", "reason"})
+    content: ClassVar[frozenset[str]] = frozenset({"arguments", "reason", "text"})
 
     arguments: Annotated[CleanJson | None, NONE] = None
     """Corrected arguments; None when the human kept those shown."""
+    text: Annotated[CleanText, EMPTY] = ""
+    """What the model is told of the correction."""
 
     def evolve(self, state: RunState) -> RunState:
         call = self.of(state, "held")
         arguments = call.arguments if self.arguments is None else self.arguments
-        return state.with_call(self.call_id, status="granted", arguments=arguments)
+        changes: dict[str, object] = {"status": "granted", "arguments": arguments}
+        if self.text:
+            changes["note"] = self.text
+        return state.with_call(self.call_id, **changes)
 
 
 class ApprovalRejected(Decided):
@@ -86,7 +94,11 @@ class ApprovalRejected(Decided):
         return "refused"
 
     def evolve(self, state: RunState) -> RunState:
-        return state.settle(self.call_id, refusal(self.of(state, "held"), self.text))
+        call = self.of(state, "held")
+        settled = state.settle(self.call_id, refusal(call, self.text))
+        if call.request is None or call.request.why == "unknown":
+            return settled
+        return settled.evolve(rejected=state.rejected | {same_call(call.name, call.arguments)})
 
 
 class ApprovalSettled(Decided):

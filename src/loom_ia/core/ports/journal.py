@@ -58,6 +58,8 @@ class Guard:
 
     session_idle: bool = False
     """No root run of the session is queued or driven; paused and expired ones do not count."""
+    before: datetime | None = None
+    """The facts are stamped before this instant of the store."""
 
 
 @dataclass(slots=True)
@@ -96,6 +98,7 @@ class Journal(Protocol):
             EpochStaleError: another driver claimed it.
             RunStoppedError: it has ended, or is being cancelled.
             RunExistsError, SessionBusyError: a `start`, or its guard, is refused.
+            RequestExpiredError: the instant of the guard is past.
             SessionErasedError: the session was erased.
             StoreUnavailableError: nothing was written; or maybe it was, and the caller looks its
                 ids up.

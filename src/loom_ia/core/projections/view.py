@@ -22,6 +22,10 @@ class PendingApproval(BaseModel):
     tool: str
     arguments: dict[str, object]
     why: str = "declared"
+    reason: str = ""
+    """Why a policy wants a human to decide."""
+    scope: str = ""
+    """Scope that the key of who decides must have."""
     expires_at: datetime | None = None
 
 
@@ -149,6 +153,8 @@ def pending(state: RunState) -> tuple[PendingApproval, ...]:
             tool=call.name,
             arguments=dict(call.arguments),
             why=call.request.why,
+            reason=call.request.reason,
+            scope=call.request.scope,
             expires_at=call.request.expires_at,
         )
         for call in state.calls
