@@ -137,7 +137,10 @@ async def test_appends_share_a_transaction_and_each_has_its_own_verdict(tmp_path
             write(store, ref, wrong, CancelRequested(by=BY)) if n % 3 else report(store, ref)
             for n, ref in enumerate(refs)
         ]
-        verdicts = await asyncio.gather(*writes, return_exceptions=True)
+        with store.journal._desk._writing._busy:
+            tasks = [asyncio.create_task(one) for one in writes]
+            await asyncio.sleep(0)
+        verdicts = await asyncio.gather(*tasks, return_exceptions=True)
         assert len(syncs) < 10
         for n, verdict in enumerate(verdicts):
             assert isinstance(verdict, JournalMovedError) if n % 3 else len(verdict) == 1
@@ -206,7 +209,10 @@ async def test_a_failure_of_the_database_leaves_no_part_of_a_write(tmp_path):
         )
         two = [StepOpened(step=1), StepOpened(step=2)]
         writes = [write(store, run(), Fence("report"), *two), start(store, run("x", "x"))]
-        verdicts = await asyncio.gather(*writes, return_exceptions=True)
+        with store.journal._desk._writing._busy:  # both wait, and make one transaction
+            tasks = [asyncio.create_task(one) for one in writes]
+            await asyncio.sleep(0)
+        verdicts = await asyncio.gather(*tasks, return_exceptions=True)
         assert [str(v) for v in verdicts] == [f"storage {file(tmp_path)}: broken"] * 2
         assert len(await session(store)) == 1
         asked(tmp_path, "DROP TRIGGER broken")

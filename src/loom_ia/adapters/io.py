@@ -63,6 +63,25 @@ class Synced(Generic[T]):
     sync: Sync
 
 
+class Transaction(Protocol):
+    """What several jobs write at once."""
+
+    def commit(self) -> None:
+        """Write it; a failure is that of each of its jobs."""
+        ...
+
+
+@dataclass(slots=True)
+class Written(Generic[T]):
+    """A result that counts once its transaction is committed."""
+
+    value: T | Synced[T]
+    transaction: Transaction
+
+
+Result = T | Synced[T] | Written[T]
+
+
 class _Answer(asyncio.Future[T]):
     """A future that waits for its answer even when its task is cancelled.
 
@@ -117,7 +136,7 @@ class Lane:
         self._rested = 0.0
 
     async def call(
-        self, run: Callable[[], T | Synced[T]], here: Callable[[], T | Synced[T]] | None = None
+        self, run: Callable[[], Result[T]], here: Callable[[], Result[T]] | None = None
     ) -> T:
         """Result of `run`, done in the thread. Once called, it is done whatever happens here.
 
@@ -147,7 +166,7 @@ class Lane:
                 thread.start()
         return await answer
 
-    def _in_place(self, run: Callable[[], T]) -> tuple[T] | None:
+    def _in_place(self, run: Callable[[], Result[T]]) -> tuple[T | Synced[T]] | None:
         """The result of a job done at once; None for one that is not."""
         start = time.monotonic()
         if (
@@ -157,7 +176,7 @@ class Lane:
         ):
             return None
         try:
-            return (run(),)
+            return (_settled(run()),)
         except (BlockedError, UnhurriedError):
             return None
         finally:
@@ -186,14 +205,11 @@ class Lane:
     def _work(self) -> None:
         pause, longest = _PAUSES
         while True:
-            batch = self._batch(pause if self._late else None)
-            if self._late:
-                pause = min(pause * 2, longest)
-                batch = [*self._late, *batch]
-                self._late = []
-            else:
-                pause = _PAUSES[0]
+            first = self._first(pause if self._late else None)
+            pause = min(pause * 2, longest) if self._late else _PAUSES[0]
             with self._busy:
+                batch = [*self._late, *first, *self._rest(BATCH - len(first))]
+                self._late = []
                 self._perform([job for job in batch if job is not None])
             if None in batch and not self._late:
                 break
@@ -202,11 +218,17 @@ class Lane:
         for _ in self._threads[1:]:
             self._keys.put(_END)
 
-    def _batch(self, timeout: float | None) -> list[_Job | None]:
+    def _first(self, timeout: float | None) -> list[_Job | None]:
+        try:
+            return [self._queue.get(timeout=timeout)]
+        except Empty:
+            return []
+
+    def _rest(self, most: int) -> list[_Job | None]:
+        """What waits behind the first one; the end is the last thing that ever does."""
         batch: list[_Job | None] = []
         try:
-            batch.append(self._queue.get(timeout=timeout))
-            while len(batch) < BATCH:
+            while len(batch) < most:
                 batch.append(self._queue.get_nowait())
         except Empty:
             pass
@@ -214,7 +236,7 @@ class Lane:
 
     def _perform(self, jobs: Sequence[_Job]) -> None:
         done: list[_Job] = []
-        groups: dict[Hashable, _Group] = {}
+        opened: dict[int, tuple[Transaction, list[_Job]]] = {}
         for job in jobs:
             try:
                 result = job.run()
@@ -226,19 +248,27 @@ class Lane:
             except BaseException as error:  # noqa: BLE001  it is the caller's, who waits elsewhere
                 job.error = error
             else:
-                if isinstance(result, Synced):
-                    synced = cast("Synced[object]", result)
-                    groups.setdefault(synced.key, []).append((job, synced))
+                if isinstance(result, Written):
+                    written = cast("Written[object]", result)
+                    job.result = written.value
+                    opened.setdefault(id(written.transaction), (written.transaction, []))[1].append(
+                        job
+                    )
                     continue
                 job.result = result
             done.append(job)
-        for group in groups.values():
-            if len(self._threads) == 1:
-                _flush(group)
-                continue
-            for job, synced in group:
-                self._defer(job, synced)
-        _answer(done)
+        for transaction, mine in opened.values():
+            _commit(transaction, mine)
+            done += mine
+        _answer([job for job in done if not self._deferred(job)])
+
+    def _deferred(self, job: _Job) -> bool:
+        """True for a job that now waits for the disk."""
+        result = job.result
+        if job.error is not None or not isinstance(result, Synced):
+            return False
+        self._defer(job, cast("Synced[object]", result))
+        return True
 
     def _waits(self, job: _Job) -> bool:
         now = time.monotonic()
@@ -250,6 +280,23 @@ class Lane:
             with self._gate:
                 group = self._due.pop(key)
             _flush(group)
+
+
+def _settled(result: Result[T]) -> T | Synced[T]:
+    """What a job gives once its transaction, which is its own, is committed."""
+    if not isinstance(result, Written):
+        return result
+    written = cast("Written[T]", result)
+    written.transaction.commit()
+    return written.value
+
+
+def _commit(transaction: Transaction, jobs: Sequence[_Job]) -> None:
+    try:
+        transaction.commit()
+    except BaseException as error:  # noqa: BLE001  each caller gets it
+        for job in jobs:
+            job.error = error
 
 
 def _flush(group: _Group) -> None:

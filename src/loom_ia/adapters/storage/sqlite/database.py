@@ -156,6 +156,16 @@ class Database:
             sync_folder(self.path.parent)
 
 
+class LogSync:
+    """Puts on the disk every commit until it is asked to."""
+
+    def __init__(self, database: Database) -> None:
+        self.flush = database.sync
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
 def key_of(connection: sqlite3.Connection) -> bytes:
     """Secret key of the database."""
     row: tuple[bytes] = connection.execute(queries()["secret"], ("blobs",)).fetchone()
@@ -178,6 +188,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         raise StoreUnavailableError(path=str(path), reason=_NETWORK)
     connection.execute("PRAGMA synchronous = normal")
     connection.execute("PRAGMA secure_delete = on")
+    connection.execute("PRAGMA wal_autocheckpoint = 0")  # it syncs; the writer says when
     connection.execute(f"PRAGMA cache_size = -{CACHE}")
     connection.execute(f"PRAGMA journal_size_limit = {LOG}")
     if _refuse_foreign(connection, path) == len(migrations()):

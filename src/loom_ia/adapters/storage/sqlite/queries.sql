@@ -13,6 +13,9 @@ VACUUM;
 -- name: empty_log
 PRAGMA wal_checkpoint(TRUNCATE);
 
+-- name: checkpoint
+PRAGMA wal_checkpoint(PASSIVE);
+
 -- name: secret
 SELECT value FROM secrets WHERE name = ?;
 

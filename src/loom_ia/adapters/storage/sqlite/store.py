@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from loom_ia.adapters.files import keyed_digest
-from loom_ia.adapters.io import Lane, Synced
+from loom_ia.adapters.io import Lane, Result
 from loom_ia.adapters.storage.process import this_process
 from loom_ia.adapters.storage.sqlite.database import Database, guarded, key_of
 from loom_ia.adapters.storage.sqlite.reader import Reader
@@ -37,15 +37,20 @@ class _Desk:
 
     def __init__(self, path: Path, clock: Callable[[], datetime]) -> None:
         self._database, self._clock = Database(path), clock
-        self._writing, self._reading = Lane("loom-sqlite"), Lane("loom-sqlite-read")
+        self._writing, self._reading = Lane("loom-sqlite", syncers=1), Lane("loom-sqlite-read")
 
     async def read(self, job: Callable[[], T]) -> T:
         """Answer of the reader."""
         return await self._reading.call(partial(self._guarded, job))
 
-    async def write(self, job: Callable[[], T | Synced[T]]) -> T:
+    async def write(self, job: Callable[[], Result[T]]) -> T:
         """Answer of the writer, once it is committed."""
         return await self._writing.call(partial(self._guarded, job))
+
+    async def brief(self, job: Callable[[], Result[T]]) -> T:
+        """The same, in place when it is brief."""
+        guarded_job = partial(self._guarded, job)
+        return await self._writing.call(guarded_job, partial(self.writer.hurried, guarded_job))
 
     def _guarded(self, job: Callable[[], T]) -> T:
         with guarded(self._database.path):
@@ -80,7 +85,7 @@ class SqliteJournal:
 
     async def append(self, write: Append) -> Page:
         desk = self._desk
-        return await desk.write(partial(desk.writer.append, write))
+        return await desk.brief(partial(desk.writer.append, write))
 
     async def read(self, ref: RunRef, *, after: int = 0) -> Page:
         desk = self._desk
@@ -158,7 +163,7 @@ class SqliteLeases:
         self, ref: RunRef, *, ttl: timedelta, holder: str, steal: bool = False
     ) -> Lease:
         desk = self._desk
-        return await desk.write(partial(desk.writer.claim, ref, ttl, holder, steal=steal))
+        return await desk.brief(partial(desk.writer.claim, ref, ttl, holder, steal=steal))
 
     async def renew(self, lease: Lease, *, ttl: timedelta) -> Lease:
         desk = self._desk
@@ -167,7 +172,7 @@ class SqliteLeases:
     async def release(self, lease: Lease, *, position: int, waiting: bool) -> bool:
         desk = self._desk
         job = partial(desk.writer.release, lease, position, waiting=waiting)
-        return await desk.write(job)
+        return await desk.brief(job)
 
 
 class SqliteBlobs:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import TypeVar
 
-from loom_ia.adapters.io import BlockedError, Synced
+from loom_ia.adapters.io import HASTE, BlockedError, Synced, UnhurriedError, Written
 from loom_ia.adapters.storage.ledger import Track, moving
 from loom_ia.adapters.storage.process import Process
-from loom_ia.adapters.storage.sqlite.database import Database, held, refused
+from loom_ia.adapters.storage.sqlite.database import Database, LogSync, held, refused
 from loom_ia.adapters.storage.sqlite.erasure import bury, cleared
 from loom_ia.adapters.storage.sqlite.repair import repaired
 from loom_ia.adapters.storage.sqlite.rows import SHIFT, changing, encoded, line_of, micros
@@ -22,6 +23,11 @@ from loom_ia.core.events import Event
 from loom_ia.core.ports import Append, Lease, Page, RunRef
 from loom_ia.core.projections.index import RunEntry, Tombstone
 
+T = TypeVar("T")
+
+CHECKPOINT = 1000
+"""Pages written to the log, by a rough count, after which it is copied to the database."""
+
 
 class _Group:
     """One transaction; its callers are answered once it is committed."""
@@ -31,18 +37,22 @@ class _Group:
         self.events: list[tuple[object, ...]] = []
         self.names: list[tuple[int, str]] = []
         self.changed: dict[int, tuple[Run, Track]] = {}
-        self.taken = 0
-        self.sync = False
+        self.taken = self.size = 0
         self.failure: Exception | None = None
 
-    def flush(self) -> None:
-        """Commit, and put it on the disk if one of the writes asks for it."""
+    def commit(self) -> None:
+        """Hand all of it to the system, or nothing."""
         if self.failure is not None:
             raise self.failure
         self._writer.commit(self)
 
-    def close(self) -> None:
-        """Nothing is held."""
+    def kept(self, value: T) -> Written[T]:
+        """A result that counts once it is committed."""
+        return Written(value, self)
+
+    def synced(self, value: T) -> Written[T]:
+        """A result that counts once it is on the disk."""
+        return Written(Synced(value, "log", LogSync(self._writer.database)), self)
 
 
 class Writer:
@@ -58,16 +68,33 @@ class Writer:
         here: Process,
         clock: Callable[[], datetime],
     ) -> None:
-        self._database, self._connection = database, connection
+        self.database, self._connection = database, connection
         self._me, self._clock = encoded(here), clock
         self._shelf = Shelf(connection, here)
         self._version = 0
         self._group: _Group | None = None
+        self._pages = 0
+        self._haste = False
+
+    def hurried(self, job: Callable[[], T]) -> T:
+        """Result of a job that is to be brief: little written, and no checkpoint, which syncs.
+
+        Raises:
+            UnhurriedError: it would not be; nothing was changed.
+
+        """
+        if self._pages > CHECKPOINT:
+            raise UnhurriedError
+        self._haste = True
+        try:
+            return job()
+        finally:
+            self._haste = False
 
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
-        self._database.close()
+        self.database.close()
 
     # --- transactions
 
@@ -82,7 +109,7 @@ class Writer:
         group = self._group or self._begun()
         try:
             yield group
-        except LoomError:
+        except (LoomError, UnhurriedError):
             if not group.taken:
                 self._roll_back()  # nobody will commit it
             raise
@@ -92,7 +119,7 @@ class Writer:
         group.taken += 1
 
     def _begun(self) -> _Group:
-        self._database.check()
+        self.database.check()
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             version: tuple[int] = ask(self._connection, "data_version").fetchone()
@@ -116,7 +143,7 @@ class Writer:
         """Undo a transaction and forget what was learnt from it; what its callers are told."""
         self._roll_back()
         self._shelf.clear()
-        refusal = refused(self._database.path, error)
+        refusal = refused(self.database.path, error)
         group.failure = refusal.refusal if isinstance(refusal, BlockedError) else refusal
         return group.failure
 
@@ -150,8 +177,11 @@ class Writer:
         except sqlite3.Error as error:
             raise self._drop(group, error) from error
         self._group = None
-        if group.sync:
-            self._database.sync()
+        self._pages += 4 + group.size // 1024
+        if self._pages > CHECKPOINT and not self._haste:
+            self._pages = 0
+            with suppress(sqlite3.Error):  # another process is at it, or reads: the next one will
+                ask(self._connection, "checkpoint").fetchall()
 
     def rebuild(self) -> None:
         """Leave no trace of what was erased in the file: its pages keep copies of rows that moved.
@@ -173,15 +203,15 @@ class Writer:
         self._refuse_open()
         busy: tuple[int, int, int] = ask(self._connection, "empty_log").fetchone()
         if busy[0]:
-            raise held(self._database.path)
+            raise held(self.database.path)
 
     def _refuse_open(self) -> None:
         if self._group is not None:
-            raise held(self._database.path)
+            raise held(self.database.path)
 
     # --- events
 
-    def append(self, write: Append) -> Synced[Page]:
+    def append(self, write: Append) -> Written[Page]:
         """Judge and write (see `Journal.append`)."""
         with self._turn() as group:
             ref = write.ref
@@ -196,11 +226,15 @@ class Writer:
             ledger.judge(write, now)
             events = ledger.stamp(write, write.drafts, now)
             lines = [line_of(event) for event in events]
+            size = sum(map(len, lines))
+            if self._haste and size > HASTE:
+                raise UnhurriedError
+            group.size += size
             if events:
                 self._apply(group, session, events)
                 self._keep(group, session, events, lines)
-            group.sync = group.sync or write.sync
-            return Synced(Page(events, now), group, group)
+            page = Page(events, now)
+            return group.synced(page) if write.sync else group.kept(page)
 
     def _apply(self, group: _Group, session: Session, events: Sequence[Event]) -> None:
         ledger = session.ledger
@@ -251,17 +285,16 @@ class Writer:
             for event, line in zip(events, lines, strict=True)
         ]
 
-    def repair(self, tenant_id: str, session_id: str) -> Synced[Sequence[int]]:
+    def repair(self, tenant_id: str, session_id: str) -> Written[Sequence[int]]:
         """Set damaged lines aside (see `Journal.repair`)."""
         with self._turn() as group:
             self._write(group)
-            numbers = repaired(self._connection, self._database.path, (tenant_id, session_id))
-            group.sync = group.sync or bool(numbers)
-            return Synced(numbers, group, group)
+            numbers = repaired(self._connection, self.database.path, (tenant_id, session_id))
+            return group.synced(numbers) if numbers else group.kept(numbers)
 
     def delete(
         self, tenant_id: str, session_id: str, by: str
-    ) -> Synced[tuple[Tombstone | None, bool]]:
+    ) -> Written[tuple[Tombstone | None, bool]]:
         """Erase a session; its tombstone, and whether nothing is left (see `Journal.delete`)."""
         with self._turn() as group:
             session = self._shelf.session(tenant_id, session_id)
@@ -274,16 +307,14 @@ class Writer:
                 session = self._again(session)
             self._write(group)
             empty = session.tomb is None or cleared(self._connection, session, now)
-            group.sync = True
-            return Synced((session.tomb, empty), group, group)
+            return group.synced((session.tomb, empty))
 
-    def settle(self, tenant_id: str, session_id: str) -> Synced[Tombstone | None]:
+    def settle(self, tenant_id: str, session_id: str) -> Written[Tombstone | None]:
         """Note that nothing is left of an erased session; its tombstone."""
         with self._turn() as group:
             ask(self._connection, "settle", tenant_id, session_id)
             session = self._again(self._shelf.session(tenant_id, session_id))
-            group.sync = True
-            return Synced(session.tomb, group, group)
+            return group.synced(session.tomb)
 
     def _again(self, session: Session) -> Session:
         self._shelf.forget(session)
@@ -291,7 +322,7 @@ class Writer:
 
     # --- leases
 
-    def claim(self, ref: RunRef, ttl: timedelta, holder: str, *, steal: bool) -> Synced[Lease]:
+    def claim(self, ref: RunRef, ttl: timedelta, holder: str, *, steal: bool) -> Written[Lease]:
         """Take a lease (see `Leases.claim`)."""
         with self._turn() as group:
             session, now = self._at(ref)
@@ -299,9 +330,9 @@ class Writer:
             ledger = session.ledger
             lease, entry = ledger.claim(ref, now + ttl, holder, steal=steal, now=now)
             self._hold(group, session, entry)
-            return Synced(lease, group, group)
+            return group.kept(lease)
 
-    def renew(self, lease: Lease, ttl: timedelta) -> Synced[Lease]:
+    def renew(self, lease: Lease, ttl: timedelta) -> Written[Lease]:
         """Make a lease longer (see `Leases.renew`)."""
         with self._turn() as group:
             session, now = self._at(lease.ref)
@@ -309,16 +340,16 @@ class Writer:
             if entry is not None:
                 self._hold(group, session, entry)
                 lease = replace(lease, until=now + ttl, now=now)
-            return Synced(lease, group, group)
+            return group.kept(lease)
 
-    def release(self, lease: Lease, position: int, *, waiting: bool) -> Synced[bool]:
+    def release(self, lease: Lease, position: int, *, waiting: bool) -> Written[bool]:
         """Give a lease back (see `Leases.release`)."""
         with self._turn() as group:
             session, _ = self._at(lease.ref)
             entry = session.ledger.released(lease, position, waiting=waiting)
             if entry is not None:
                 self._hold(group, session, entry)
-            return Synced(entry is not None, group, group)
+            return group.kept(entry is not None)
 
     def _at(self, ref: RunRef) -> tuple[Session, datetime]:
         session = self._shelf.living(ref)
@@ -333,16 +364,16 @@ class Writer:
 
     # --- contents
 
-    def put(self, tenant_id: str, digest: str, data: bytes) -> Synced[str]:
+    def put(self, tenant_id: str, digest: str, data: bytes) -> Written[str]:
         """Keep a content (see `Blobs.put`)."""
         with self._turn() as group:
+            group.size += len(data)
             ask(self._connection, "put_blob", tenant_id, digest, micros(self._clock()), data)
-            group.sync = True
-            return Synced(digest, group, group)
+            return group.synced(digest)
 
     def add_part(
         self, tenant_id: str, session_id: str, part: bytes, *, first: bool
-    ) -> Synced[None]:
+    ) -> Written[None]:
         """Keep a part of a snapshot (see `Snapshots.add`)."""
         with self._turn() as group:
             session = self._shelf.session(tenant_id, session_id)
@@ -350,4 +381,4 @@ class Writer:
                 if first:
                     ask(self._connection, "erase_snapshot", session.number)
                 ask(self._connection, "add_part", session.number, part)
-            return Synced(None, group, group)
+            return group.kept(None)
