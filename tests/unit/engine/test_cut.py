@@ -113,9 +113,9 @@ def lose_power(play, keep):
     groups, session.groups, session.ledger = session.groups, [], Ledger()
     for group in groups:
         if group.position <= keep:
-            left = replace(group, drafts=group.drafts[: keep - group.position + 1])
+            left = replace(group, facts=group.facts[: keep - group.position + 1])
             session.groups.append(left)
-            session.ledger.take(left)
+            session.ledger.take(left.group())
     session.runs["r"] = list(session.groups)
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from loom_ia.adapters.files import KEY_BYTES, keyed_digest
-from loom_ia.adapters.storage.group import Group
 from loom_ia.adapters.storage.ledger import BLOB_GRACE, Ledger, erased
+from loom_ia.adapters.storage.memory.packed import Packed
 from loom_ia.core.errors import RunExistsError
 from loom_ia.core.events import Event
 from loom_ia.core.ports import (
@@ -35,14 +35,14 @@ class _Session:
     tenant_id: str
     session_id: str
     ledger: Ledger = field(default_factory=Ledger)
-    groups: list[Group] = field(default_factory=list[Group])
-    runs: dict[str, list[Group]] = field(default_factory=dict[str, list[Group]])
+    groups: list[Packed] = field(default_factory=list[Packed])
+    runs: dict[str, list[Packed]] = field(default_factory=dict[str, list[Packed]])
     snapshot: list[bytes] = field(default_factory=list[bytes])
 
     def named(self) -> Iterator[str]:
         """Blobs that its facts name."""
         for group in self.groups:
-            for draft in group.drafts:
+            for draft in group.group().drafts:
                 yield from draft.payload.blobs
 
 
@@ -111,8 +111,9 @@ class MemoryJournal:
             tenant.sessions[ref.session_id] = tenant.runs[ref.run_id] = session
             session.runs[ref.run_id] = []
         ledger.take(group)
-        session.groups.append(group)
-        session.runs[ref.run_id].append(group)
+        packed = Packed.of(group)
+        session.groups.append(packed)
+        session.runs[ref.run_id].append(packed)
         return Page(group, now)
 
     async def read(self, ref: RunRef, *, after: int = 0) -> Page:
@@ -175,7 +176,7 @@ class MemoryJournal:
 
 
 def _behind(
-    groups: Sequence[Group], place: Callable[[Group | Event], int], after: int
+    groups: Sequence[Packed], place: Callable[[Packed | Event], int], after: int
 ) -> list[Event]:
     """Events of what stands behind a place."""
     first = bisect_right(groups, after, key=lambda group: place(group) + len(group) - 1)
@@ -183,11 +184,11 @@ def _behind(
     return [event for event in events if place(event) > after]
 
 
-def _position(of: Group | Event) -> int:
+def _position(of: Packed | Event) -> int:
     return of.position
 
 
-def _seq(of: Group | Event) -> int:
+def _seq(of: Packed | Event) -> int:
     return of.seq
 
 
