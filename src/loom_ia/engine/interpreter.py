@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import cached_property
 from typing import assert_never
 
 from loom_ia.core.effects import (
@@ -51,9 +52,13 @@ class Interpreter:
     """Performs the effects of one drive."""
 
     def __init__(self, scene: Scene, flight: Flight, epoch: int) -> None:
-        self._scene = scene
+        self._scene, self._flight, self._epoch = scene, flight, epoch
         self._models = ModelCalls(scene, flight)
-        self._tools = ToolBatches(scene, flight, epoch)
+
+    @cached_property
+    def _tools(self) -> ToolBatches:
+        """Made with the first batch: many runs have none."""
+        return ToolBatches(self._scene, self._flight, self._epoch)
 
     def perform(self, effect: Effect, pen: Pen) -> Awaitable[None] | None:
         """Write the facts of one effect, each as soon as it is true; what is awaited does it.
@@ -91,7 +96,8 @@ class Interpreter:
 
     async def close(self) -> None:
         """Let go of what is still running; its late outcomes are recorded when they come."""
-        await self._tools.let_go()
+        if "_tools" in self.__dict__:
+            await self._tools.let_go()
 
     def _abandoned(self, call: Call) -> ToolAbandoned:
         text = unknown(self._scene.world.language, call.doubt)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from loom_ia.core.errors import RequestExpiredError, RunHeldError, RunNotFoundError
 from loom_ia.core.events import CallerOptions, Event, Principal, RunStarted
 from loom_ia.core.fold import fold
-from loom_ia.core.model import FileBlock, ImageBlock, Message, TextBlock
+from loom_ia.core.model import FileBlock, ImageBlock, Message, user
 from loom_ia.core.ports import Append, Draft, Fence, Guard, RunRef
 from loom_ia.core.projections.view import PendingApproval, pending
 from loom_ia.core.state import RunState
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Approver = Callable[[PendingApproval], Awaitable[bool] | bool]
 """Decides a question in the process of the caller; it runs on the event loop."""
+
+_PLAIN = CallerOptions()
 
 Files = tuple[ImageBlock | FileBlock, ...]
 
@@ -220,14 +222,15 @@ def _agent(state: RunState) -> str:
 
 
 def _started(request: Request, language: Literal["fr", "en"], ordinal: int) -> RunStarted:
-    text = TextBlock.of(request.message)
-    options = CallerOptions(
-        judges=request.judges, context=dict(request.context), approver=request.approver
-    )
-    return RunStarted(
-        agent=request.agent,
-        message=Message(role="user", blocks=(text, *request.files)),
-        principal=request.by,
+    options = _PLAIN
+    if request.context or request.approver or request.judges != "auto":
+        options = CallerOptions(
+            judges=request.judges, context=dict(request.context), approver=request.approver
+        )
+    return RunStarted.make(
+        request.agent,
+        user(request.message, *request.files),
+        request.by,
         language=language,
         ordinal=ordinal,
         options=options,

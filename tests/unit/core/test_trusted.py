@@ -6,17 +6,19 @@ import pytest
 
 from loom_ia.core.effects import CallModel
 from loom_ia.core.events import (
+    CallerOptions,
     ModelCalled,
     ModelResponded,
     Principal,
     RunClaimed,
     RunCompleted,
+    RunStarted,
     StepClosed,
     StepOpened,
     ToolCalled,
     ToolCompleted,
 )
-from loom_ia.core.model import Answer, Message, TextBlock, ToolCallBlock, Usage
+from loom_ia.core.model import Answer, Message, TextBlock, ToolCallBlock, Usage, user
 from loom_ia.core.state import Call
 from loom_ia.core.trusted import lean
 
@@ -39,6 +41,15 @@ MADE = (
     RunClaimed.make("pid 1", crashed=True),
     RunCompleted.make("text", verified=False),
     Principal.make("key:1", "rest"),
+    RunStarted.make(
+        "a",
+        user("hi\0"),
+        Principal.make("me", "python"),
+        language="en",
+        ordinal=2,
+        options=CallerOptions(context={"a": 1}),
+    ),
+    user("hi"),
     TextBlock.of("a\0b"),
     Usage(input=1) + Usage(output=2, estimated=True),
 )

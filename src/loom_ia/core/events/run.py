@@ -13,6 +13,7 @@ from loom_ia.core.events.envelope import CannotApplyError, Outcome, Payload, Val
 from loom_ia.core.model import Message
 from loom_ia.core.omit import EMPTY, NONE
 from loom_ia.core.state import Ending, RunState
+from loom_ia.core.trusted import trusted
 
 if TYPE_CHECKING:
     from loom_ia.core.state import Status
@@ -60,6 +61,30 @@ class RunStarted(Payload):
     parent_call: Annotated[str, EMPTY] = ""
     """Call of the parent run that started this one; empty for a root."""
     options: Annotated[CallerOptions, EMPTY] = Field(default_factory=CallerOptions)
+
+    @classmethod
+    def make(
+        cls,
+        agent: str,
+        message: Message,
+        principal: Principal,
+        *,
+        language: Literal["fr", "en"],
+        ordinal: int,
+        options: CallerOptions,
+    ) -> Self:
+        """The start of a root, by the name that its configuration gives to the agent."""
+        values: dict[str, object] = {
+            "agent": agent,
+            "message": message,
+            "principal": principal,
+            "language": language,
+            "ordinal": ordinal,
+            "root_id": "",
+            "parent_call": "",
+            "options": options,
+        }
+        return trusted(cls, values)
 
     def evolve(self, state: RunState) -> RunState:
         if state.started is not None:
