@@ -47,6 +47,7 @@ COMMANDS = [
     ("sessions", "delete"),
     ("sessions", "repair"),
     ("schema",),
+    ("completion",),
 ]
 
 

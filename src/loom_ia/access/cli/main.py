@@ -26,6 +26,7 @@ COMMANDS = (
     "report",
     "sessions",
     "schema",
+    "completion",
 )
 FAILED = 1
 USAGE = 2
@@ -100,6 +101,10 @@ def _performed(argv: Sequence[str] | None, begun: argparse.Namespace) -> int:
 
 def _read(argv: Sequence[str] | None, begun: argparse.Namespace) -> argparse.Namespace:
     parser = _parser()
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what could be typed next
+        from loom_ia.access.cli.commands.completion import complete  # noqa: PLC0415
+
+        complete(parser)
     arguments, unknown = parser.parse_known_args(argv, begun)
     if unknown:
         message = translate("unrecognized arguments: %s") % " ".join(unknown)
