@@ -193,7 +193,10 @@ class RunState:
 
     def calls_with(self, call_id: str, **changes: object) -> tuple[Call, ...]:
         """The calls of the open turn, with other values of one of them."""
-        return tuple([c.evolve(**changes) if c.id == call_id else c for c in self.calls])
+        calls = self.calls
+        if len(calls) == 1 and calls[0].id == call_id:
+            return (calls[0].evolve(**changes),)
+        return tuple([c.evolve(**changes) if c.id == call_id else c for c in calls])
 
     def with_call(self, call_id: str, **changes: object) -> RunState:
         """This state with other values of one call."""
@@ -205,7 +208,7 @@ class RunState:
         if call is not None and call.note:
             told = (TextBlock(text=call.note), *result.content)
             result = result.model_copy(update={"content": told})
-        return self.with_call(call_id, status="settled", result=result)
+        return self.evolve(calls=self.calls_with(call_id, status="settled", result=result))
 
     @property
     def status(self) -> Status:
