@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from typing import Final
 
 Translator = Callable[[str], str]
 
@@ -25,12 +25,29 @@ def translate(msgid: str) -> str:
     return _translator[0](msgid)
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A sentence that is translated when it is shown, never before."""
+_NOTHING: Mapping[str, object] = {}
 
-    msgid: str
-    params: Mapping[str, object] = field(default_factory=dict[str, object])
+
+class Text:
+    """A sentence that is translated when it is shown, never before.
+
+    No data class: their module takes longer to import than all that `--help` needs beside it.
+    """
+
+    __slots__ = ("msgid", "params")
+
+    def __init__(self, msgid: str, params: Mapping[str, object] = _NOTHING) -> None:
+        self.msgid: Final = msgid
+        self.params: Final = params
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Text) and (self.msgid, self.params) == (other.msgid, other.params)
+
+    def __hash__(self) -> int:
+        return hash(self.msgid)
+
+    def __repr__(self) -> str:
+        return f"Text({self.msgid!r}, {self.params!r})"
 
     def __str__(self) -> str:
         return fill(translate(self.msgid), self.params)
