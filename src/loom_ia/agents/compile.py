@@ -14,7 +14,7 @@ from loom_ia.agents.spec import AgentSpec, PythonTool
 from loom_ia.core.model import ModelSpec, ToolSpec
 from loom_ia.core.names import safe_name
 from loom_ia.core.plan import Asking, Plan, ToolPlan
-from loom_ia.core.ports import Artifacts, Model, Tool, ToolContext
+from loom_ia.core.ports import Artifacts, Check, Model, Tool, ToolContext
 from loom_ia.core.pricing import prices_of
 from loom_ia.core.templates import Template
 from loom_ia.core.text import Text
@@ -30,6 +30,7 @@ from loom_ia.tools.decorator import (
     declaration_of,
 )
 from loom_ia.tools.python import Late, PythonFunctionTool
+from loom_ia.tools.settling import check_of
 from loom_ia.tools.threads import Pool
 
 
@@ -73,6 +74,8 @@ class Mounted:
     tool: Tool
     plan: ToolPlan
     timeout: float | None
+    check: Check | None = None
+    """Its check of unknown outcomes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,6 +132,7 @@ def compile_agent(spec: AgentSpec, prompt: Template, workshop: Workshop) -> Comp
         tools={t.tool.spec.name: t.tool for t in tools},
         specs=tuple(t.tool.spec for t in tools),
         language=workshop.language,
+        settles={t.tool.spec.name: t.check for t in tools if t.check is not None},
         timeouts={t.tool.spec.name: t.timeout for t in tools if t.timeout is not None},
         tool_timeout=workshop.tool_timeout,
         parallel=workshop.parallel,
@@ -175,7 +179,8 @@ def _mounted(spec: AgentSpec, index: int, workshop: Workshop) -> Mounted:
         function, safe_name(original), language=workshop.language, save=save, late=workshop.late
     )
     timeout = entry.timeout if entry.timeout is not None else said.timeout
-    return Mounted(original, tool, _plan(entry, said, tool.spec), timeout)
+    check = None if said.settle is None else check_of(said.settle)
+    return Mounted(original, tool, _plan(entry, said, tool.spec), timeout, check)
 
 
 def _plan(entry: PythonTool, said: Declaration, spec: ToolSpec) -> ToolPlan:
@@ -185,6 +190,7 @@ def _plan(entry: PythonTool, said: Declaration, spec: ToolSpec) -> ToolPlan:
         idempotent=bool(idempotent),
         approval=entry.approval or said.approval or "never",
         on_unknown=entry.on_unknown or said.on_unknown or "error",
+        settles=said.settle is not None,
         definition=_definition(spec),
     )
 

@@ -86,6 +86,10 @@ _SENTENCES: dict[str, tuple[str, str]] = {
         "Vérifié par un humain : l'appel a bien agi. {reason}",
         "Checked by a human: the call did act. {reason}",
     ),
+    "settled": (
+        "Vérifié auprès du système : l'appel a bien agi. {evidence}",
+        "Checked with the system: the call did act. {evidence}",
+    ),
     "did_not_happen": (
         "Vérifié par un humain : l'appel n'a pas agi. {reason}",
         "Checked by a human: the call did not act. {reason}",

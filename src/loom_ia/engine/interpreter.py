@@ -37,6 +37,7 @@ from loom_ia.core.wording import say, unknown
 from loom_ia.engine.flight import Flight
 from loom_ia.engine.model_call import ModelCalls
 from loom_ia.engine.pen import Pen, end
+from loom_ia.engine.settling import Settling
 from loom_ia.engine.tool_batch import ToolBatches
 from loom_ia.engine.world import Scene
 
@@ -54,6 +55,7 @@ class Interpreter:
     def __init__(self, scene: Scene, flight: Flight, epoch: int) -> None:
         self._scene, self._flight, self._epoch = scene, flight, epoch
         self._models = ModelCalls(scene, flight)
+        self._settling = Settling(scene, flight, epoch)
 
     @cached_property
     def _tools(self) -> ToolBatches:
@@ -74,6 +76,8 @@ class Interpreter:
                 return self._tools.ask(effect, pen)
             case Close():
                 pen.take("plan", str(effect.step), StepClosed.make(effect.step))
+            case Settle():
+                return self._settling.settle(effect.call, pen)
             case Expire():
                 self._expire(effect, pen)
             case Abandon():
@@ -82,7 +86,7 @@ class Interpreter:
                 return end(pen, self._ending(effect))
         return None
 
-    def _ending(self, effect: Complete | Fail | Stop | Settle | Review | Repair | Drive) -> Payload:
+    def _ending(self, effect: Complete | Fail | Stop | Review | Repair | Drive) -> Payload:
         match effect:
             case Complete():
                 return RunCompleted.make(effect.text, verified=effect.verified)
@@ -90,7 +94,7 @@ class Interpreter:
                 return RunFailed(code=effect.code, params=effect.params, resumable=effect.resumable)
             case Stop():
                 return RunCancelled(still_running=self._tools.still_running)
-            case Settle() | Review() | Repair() | Drive():
+            case Review() | Repair() | Drive():
                 return self._unperformed(effect)
         assert_never(effect)
 

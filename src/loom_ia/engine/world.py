@@ -17,7 +17,18 @@ from loom_ia.core.model import (
     ToolSpec,
 )
 from loom_ia.core.plan import Plan
-from loom_ia.core.ports import Blobs, Clock, Ids, Journal, Leases, Model, RunRef, Tool, ToolContext
+from loom_ia.core.ports import (
+    Blobs,
+    Check,
+    Clock,
+    Ids,
+    Journal,
+    Leases,
+    Model,
+    RunRef,
+    Tool,
+    ToolContext,
+)
 from loom_ia.core.pricing import Prices
 from loom_ia.core.state import Call, RunState
 from loom_ia.core.wording import Language
@@ -48,6 +59,8 @@ class World:
     tools: Mapping[str, Tool]
     specs: Sequence[ToolSpec]
     language: Language
+    settles: Mapping[str, Check] = field(default_factory=dict[str, Check])
+    """Checks of unknown outcomes, of the tools that have one."""
     timeouts: Mapping[str, float] = field(default_factory=dict[str, float])
     """Seconds allowed to each tool; the others have `tool_timeout`."""
     tool_timeout: float = TOOL_TIMEOUT

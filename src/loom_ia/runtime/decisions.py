@@ -22,6 +22,7 @@ from loom_ia.core.events import (
     ApprovalGranted,
     ApprovalRejected,
     ApprovalRequested,
+    ApprovalSettled,
     CancelRequested,
     Decided,
     Event,
@@ -42,6 +43,7 @@ from loom_ia.engine.world import Ports, Scene, World
 from loom_ia.runtime.errors import (
     AlreadyDecidedError,
     NotResumableError,
+    NotUnknownError,
     NotWaitingError,
     ScopeMissingError,
     WrongArgumentsError,
@@ -59,6 +61,8 @@ class Decision:
     arguments: Mapping[str, object] | None = None
     reason: str = ""
     on_behalf_of: str = ""
+    happened: bool | None = None
+    """What a person says of a call of unknown outcome; nothing is then launched."""
     scopes: frozenset[str] | None = None
     """Scopes of the key of who decides; None where there are no keys."""
 
@@ -190,6 +194,9 @@ def _is_decided(question: Asked) -> bool:
 def _same(question: Asked, decision: Decision) -> bool:
     """True when the recorded decision is this one, with the same arguments if it has one call."""
     answer = question.answer.payload if question.answer is not None else None
+    if isinstance(answer, ApprovalSettled) or decision.happened is not None:
+        said = answer.happened if isinstance(answer, ApprovalSettled) else None
+        return decision.happened is not None and said == decision.happened
     if isinstance(answer, ApprovalRejected):
         return decision.verdict == "reject"
     shown = question.asked.payload
@@ -226,6 +233,10 @@ def _first_expiry(calls: Sequence[Call]) -> datetime | None:
 
 
 async def _fact(call: Call, decision: Decision, scene: Scene, state: RunState) -> Payload:
+    if decision.happened is not None:
+        return _settlement(
+            call, decision, happened=decision.happened, language=scene.world.language
+        )
     if decision.verdict == "reject":
         return ApprovalRejected(
             call_id=call.id,
@@ -246,6 +257,22 @@ async def _fact(call: Call, decision: Decision, scene: Scene, state: RunState) -
         reason=decision.reason,
         arguments=arguments,
         text=text,
+    )
+
+
+def _settlement(
+    call: Call, decision: Decision, *, happened: bool, language: Language
+) -> ApprovalSettled:
+    if call.request is None or call.request.why != "unknown":
+        raise NotUnknownError(call=call.id)
+    key = "happened" if happened else "did_not_happen"
+    return ApprovalSettled(
+        call_id=call.id,
+        by=decision.by,
+        on_behalf_of=decision.on_behalf_of,
+        reason=decision.reason,
+        happened=happened,
+        text=say(language, key, reason=decision.reason).strip(),
     )
 
 

@@ -67,6 +67,7 @@ class Desk:
             arguments=options.get("arguments"),
             reason=options.get("reason", ""),
             on_behalf_of=options.get("on_behalf_of", ""),
+            happened=options.get("happened"),
             scopes=None if scopes is None else frozenset(scopes),
         )
         return result(await self._runs.decide(ref, decision))

@@ -33,6 +33,13 @@ class AlreadyDecidedError(LoomError):
     template = "run {run_id}, call {call}: {by} already decided ({decision}) at {at}"
 
 
+class NotUnknownError(LoomError):
+    """Nobody doubts of this call."""
+
+    kind = Kind.CONFLICT
+    template = "call {call}: it has not left, so nobody can say whether it happened"
+
+
 class ScopeMissingError(LoomError):
     """The key of who decides does not have the scope that the question needs."""
 

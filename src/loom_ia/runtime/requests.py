@@ -47,6 +47,8 @@ class DecisionOptions(TypedDict, total=False):
     arguments: Mapping[str, object] | None
     reason: str
     on_behalf_of: str
+    happened: bool | None
+    """What a person says of a call of unknown outcome; nothing is then launched."""
     scopes: Collection[str] | None
     """Scopes of the key of who decides; None where there are no keys."""
     channel: Channel

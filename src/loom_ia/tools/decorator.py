@@ -39,6 +39,9 @@ class ToolOptions(TypedDict, total=False):
     """What becomes of a call of which nobody knows whether it acted."""
     timeout: float | None
     """Seconds that one call may take."""
+    settle: Callable[..., object] | None
+    """Read-only check of whether a call acted, given its arguments and its `ToolContext`; gives
+    `Sent`, `NotSent`, or None when it cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class Declaration:
     idempotent: bool | None = None
     on_unknown: OnUnknown | None = None
     timeout: float | None = None
+    settle: Callable[..., object] | None = None
 
 
 SILENT = Declaration()
@@ -129,6 +133,8 @@ def _accepted(option: str, value: object) -> bool:
         return value is None or (isinstance(value, str) and value in _CHOICES[option])
     if option == "timeout":
         return value is None or _seconds(value)
+    if option == "settle":
+        return value is None or callable(value)
     return isinstance(value, str) and bool(value.strip())
 
 
@@ -143,4 +149,6 @@ def _expected(option: str) -> str | Text:
         return ", ".join(map(repr, _CHOICES[option]))
     if option == "timeout":
         return Text("a positive number of seconds")
+    if option == "settle":
+        return Text("a function")
     return Text("a text that is not empty")

@@ -24,6 +24,8 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--reason", default="", metavar="TEXT", help=str(Text("why, for the journal"))
     )
+    about = str(Text("say whether a call of unknown outcome acted; nothing is then launched"))
+    parser.add_argument("--happened", choices=("yes", "no"), help=about)
     parser.add_argument("--json", action="store_true", help=str(Text("print the result as JSON")))
 
 
@@ -44,6 +46,7 @@ async def _decide(
         "reason": arguments.reason,
         "channel": "cli",
         "arguments": corrected,
+        "happened": None if arguments.happened is None else arguments.happened == "yes",
     }
     async with loom:
         act = loom.approve if approve else loom.reject

@@ -217,11 +217,13 @@ class ToolSettled(CallFact):
     """The tool's own read-only check said whether an unknown call had acted."""
 
     type: ClassVar[str] = "tool.settled"
-    content: ClassVar[frozenset[str]] = frozenset({"evidence"})
+    content: ClassVar[frozenset[str]] = frozenset({"evidence", "text"})
 
     sent: bool | None
     """None when the check could not tell."""
     evidence: Annotated[CleanText, EMPTY] = ""
+    text: Annotated[CleanText, EMPTY] = ""
+    """What the model is told of a call that acted."""
 
     def evolve(self, state: RunState) -> RunState:
         call = self.of(state, "unknown", "started")
@@ -230,7 +232,7 @@ class ToolSettled(CallFact):
         if not self.sent:
             return state.with_call(self.call_id, status="granted", settle_tried=True)
         result = ToolResultBlock(
-            call_id=call.id, name=call.name, content=(TextBlock(text=self.evidence),)
+            call_id=call.id, name=call.name, content=(TextBlock(text=self.text or self.evidence),)
         )
         return state.settle(self.call_id, result)
 

@@ -66,6 +66,29 @@ class ToolContext:
 
 
 @dataclass(frozen=True, slots=True)
+class Sent:
+    """Answer of a tool's own check: the call acted."""
+
+    key: str
+    """Idempotency key found with the proof; another call's proves nothing of this one."""
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotSent:
+    """Answer of a tool's own check: the call did not act, and may leave once more."""
+
+    evidence: str
+
+
+Settlement = Sent | NotSent | None
+"""None: the check cannot tell."""
+
+Check = Callable[[Mapping[str, object], ToolContext], Awaitable[Settlement]]
+"""A read-only check of whether a call acted, from its arguments and its context."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolOutput:
     """What a tool gave."""
 
