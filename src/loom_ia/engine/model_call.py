@@ -158,7 +158,13 @@ class ModelCalls:
         messages = self._transcript.follow(state)
         if not effect.final:
             return ModelRequest(
-                seat.spec, world.system, messages, world.specs, turn=state.turns, files=world.files
+                seat.spec,
+                world.system,
+                messages,
+                world.specs,
+                turn=state.turns,
+                files=world.files,
+                language=world.language,
             )
         return ModelRequest(
             seat.spec,
@@ -170,6 +176,7 @@ class ModelCalls:
             declared=world.specs,
             note=say(world.language, "final"),
             files=world.files,
+            language=world.language,
         )
 
     def _called(

@@ -15,6 +15,7 @@ from pkgutil import iter_modules
 from pydantic import BaseModel
 
 from loom_ia.core.errors import Kind, LoomError
+from loom_ia.core.model import ModelSpec
 from loom_ia.core.ports import Artifacts, Bus, Clock, Ids, Model, Store
 
 
@@ -57,7 +58,7 @@ class BusSettings(BaseModel):
 class ModelSettings(BaseModel):
     """Settings of a model adapter."""
 
-    def open(self, env: object) -> AbstractAsyncContextManager[Model]:
+    def open(self, env: object, spec: ModelSpec) -> AbstractAsyncContextManager[Model]:
         """Open what is described."""
         raise NotImplementedError
 

@@ -121,8 +121,10 @@ async def open_host(loaded: Loaded, given: Mapping[str, object], stack: AsyncExi
     artifacts = await stack.enter_async_context(mounting.artifacts.open(environment))
     bus = await stack.enter_async_context(mounting.bus.open(environment))
     models: dict[str, Model] = dict(mounting.given)
+    specs = {spec.id: spec for spec in loaded.config.models}
     for name, settings in mounting.models.items():
-        models[name] = await stack.enter_async_context(settings.open(environment))
+        opened = settings.open(environment, specs[name])
+        models[name] = await stack.enter_async_context(opened)
     ports = Ports(
         Followed(store.journal, bus),
         store.leases,

@@ -16,7 +16,7 @@ def request(turn=0, *, system="", messages=(), tools=(), final=False) -> ModelRe
 
 
 async def play(script: list[object], asked: ModelRequest) -> list[object]:
-    async with Settings.model_validate({"script": script}).open(None) as model:
+    async with Settings.model_validate({"script": script}).open(None, SPEC) as model:
         return [chunk async for chunk in model.stream(asked)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from loom_ia.core.model.blocks import Message
 from loom_ia.core.model.usage import Pricing
+from loom_ia.core.wording import Language
 
 Files = Callable[[str], Awaitable[bytes | None]]
 """Content of a file by its address; None when it is no longer there."""
@@ -173,3 +174,7 @@ class ModelRequest:
     """What a last answer is told after the system prompt, which stays as it was."""
     files: Files | None = None
     """Reads the images and files that messages name."""
+    language: Language = "fr"
+    """Of what the engine itself tells the model."""
+    schema: Mapping[str, object] | None = None
+    """JSON Schema of the answer, for a model that its provider can hold to one."""

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pydantic import BaseModel, ConfigDict, Field
 
 from loom_ia.adapters.models.fake.model import FakeModel
+from loom_ia.core.model import ModelSpec
 from loom_ia.core.model.script import Turn
 
 
@@ -19,6 +20,6 @@ class Settings(BaseModel):
     script: tuple[Turn, ...] = Field(min_length=1)
 
     @asynccontextmanager
-    async def open(self, env: object) -> AsyncGenerator[FakeModel]:  # noqa: ARG002 - it needs none
+    async def open(self, env: object, spec: ModelSpec) -> AsyncGenerator[FakeModel]:  # noqa: ARG002 - it needs neither
         """The model of this script."""
         yield FakeModel(self.script)
