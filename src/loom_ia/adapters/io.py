@@ -125,6 +125,7 @@ class Lane:
         self._busy = Lock()
         """Held by whoever does jobs."""
         self._due: dict[Hashable, _Group] = {}
+        self._syncing: set[Hashable] = set()
         self._gate = Lock()
         self._keys: SimpleQueue[Hashable] = SimpleQueue()
         self._threads = [Thread(target=self._work, name=name, daemon=True)]
@@ -191,7 +192,8 @@ class Lane:
             group = self._due.get(synced.key)
             if group is None:
                 self._due[synced.key] = [(job, synced)]
-                self._keys.put(synced.key)
+                if synced.key not in self._syncing:
+                    self._keys.put(synced.key)
             else:
                 group.append((job, synced))
 
@@ -277,9 +279,21 @@ class Lane:
 
     def _sync(self) -> None:
         while (key := self._keys.get()) is not _END:
-            with self._gate:
-                group = self._due.pop(key)
-            _flush(group)
+            while group := self._taken(key):
+                _flush(group)
+
+    def _taken(self, key: Hashable) -> _Group | None:
+        """What waits for a sync of one file, which one thread does at a time so that it is shared.
+
+        None once nothing does: the file is then left to any thread.
+        """
+        with self._gate:
+            group = self._due.pop(key, None)
+            if group is None:
+                self._syncing.discard(key)
+            else:
+                self._syncing.add(key)
+            return group
 
 
 def _settled(result: Result[T]) -> T | Synced[T]:
