@@ -92,13 +92,13 @@ class Drive:
                 return None
         if state.foreign is not None:
             raise UnknownEventError(run_id=ref.run_id, type=state.foreign)
-        ttl = timedelta(seconds=ports.lease)
+        ttl, asked = timedelta(seconds=ports.lease), ports.clock.monotonic()
         try:
             lease = await ports.leases.claim(ref, ttl=ttl, holder=ports.holder, steal=steal)
         except RunEndedError:
             return None
         tail = await ports.journal.read(ref, after=state.position)
-        pen = Pen(self.scene, fold(tail.events, state), lease)
+        pen = Pen(self.scene, fold(tail.events, state), lease, asked)
         if pen.state.ending is None:
             fact = RunClaimed.make(ports.holder, crashed=lease.crashed)
             pen.take("outcome", "", fact)

@@ -41,7 +41,8 @@ class Pen:
     between a fact and the barrier that writes it.
     """
 
-    def __init__(self, scene: Scene, state: RunState, lease: Lease) -> None:
+    def __init__(self, scene: Scene, state: RunState, lease: Lease, asked: float) -> None:
+        """Pen of a drive whose lease was asked at the monotonic instant `asked`."""
         self._scene = scene
         self._written = state
         self.state = state
@@ -53,7 +54,7 @@ class Pen:
         """Outcomes that lost their place."""
         self._monotonic = scene.ports.clock.monotonic
         self._instant(lease.now)
-        self._lease(lease)
+        self._lease(lease, asked)
         self._due = min(self._mark + BREATH, self._until)
         self.stopping = False
         self.moved = False
@@ -90,6 +91,11 @@ class Pen:
             await self.renew()
         self._due = min(now + BREATH, self._until)
 
+    @property
+    def left(self) -> float:
+        """Seconds before the lease ends, as far as this process can tell."""
+        return self._until - self._monotonic()
+
     async def renew(self) -> None:
         """Push the end of the lease; nothing is planned past it.
 
@@ -97,12 +103,14 @@ class Pen:
             EpochStaleError: another driver claimed the run.
 
         """
-        ports = self._scene.ports
-        self._lease(await ports.leases.renew(self.lease, ttl=timedelta(seconds=ports.lease)))
+        ports, asked = self._scene.ports, self._monotonic()
+        ttl = timedelta(seconds=ports.lease)
+        self._lease(await ports.leases.renew(self.lease, ttl=ttl), asked)
 
-    def _lease(self, lease: Lease) -> None:
+    def _lease(self, lease: Lease, asked: float) -> None:
+        # Counted from the question: the process may be suspended before it reads the answer.
         self.lease = lease
-        self._until = self._mark + (lease.until - self._now).total_seconds()
+        self._until = asked + (lease.until - lease.now).total_seconds()
 
     def take(self, kind: FactKind, span: str, *facts: Payload) -> bool:
         """Take facts that may wait for a barrier; False when the run must be planned again.
@@ -133,14 +141,18 @@ class Pen:
         return True
 
     async def write(self, kind: FactKind, span: str, *facts: Payload, sync: bool = False) -> bool:
-        """Take facts and write all that waits; True when they stand.
+        """Take facts and write all that waits; True when they stand, and the lease too.
 
         Raises:
-            SupersededError: another driver claimed the run.
+            SupersededError, EpochStaleError: another driver claimed the run.
             StoreUnavailableError: the store did not take them.
 
         """
-        return self.take(kind, span, *facts) and await self.flush(sync=sync)
+        if not (self.take(kind, span, *facts) and await self.flush(sync=sync)):
+            return False
+        if self._monotonic() >= self._until:  # suspended meanwhile: what was planned may not leave
+            await self.renew()
+        return True
 
     async def flush(self, *, sync: bool = False) -> bool:
         """Write what waits; True when all of it was taken as it was."""
