@@ -35,7 +35,8 @@ bench: $(VENV)/.dev  ## print our speed as ratios to a hand-written floor
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/sessions.py
 
-docs: $(VENV)/.dev  ## check what the documents say
+docs: $(VENV)/.dev  ## build the documents, then check what they say
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 	$(BIN)/python -m pytest tests/docs $(ARGS)
 
 kernel: $(VENV)-kernel/.base  ## test the kernel where no extra is installed
@@ -54,7 +55,7 @@ package: $(VENV)/.dev $(VENV)-wheel/.pip  ## build the wheel, then test what it 
 pins: $(VENV)-pins/bin/python  ## write constraints.txt again, with today's versions
 	$(VENV)-pins/bin/python -m pip install --quiet --upgrade pip
 	$(VENV)-pins/bin/python -m pip install --quiet '.[all]' hatchling editables \
-		--group dev --group types --group bench --group build
+		--group dev --group types --group bench --group build --group docs
 	$(VENV)-pins/bin/python -m pip freeze --all --exclude loom-ia --exclude setuptools \
 		> constraints.txt
 	rm -rf $(VENV)-pins
@@ -66,7 +67,7 @@ clean:  ## remove environments, builds and caches
 # What is installed is this tree, in place; the name of the distribution is never asked to an index.
 %/.dev: %/.pip
 	$*/bin/python $(INSTALL) $(PINNED_BUILD) --editable '.[all]' \
-		--group dev --group types --group bench --group build
+		--group dev --group types --group bench --group build --group docs
 	@touch $*/.base $@
 
 %/.base: %/.pip

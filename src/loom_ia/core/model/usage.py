@@ -54,10 +54,15 @@ class Tier(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     from_input: int = Field(ge=1)
+    """Tokens read, cached ones included, from which these prices apply."""
     input: Price
+    """Tokens read, outside the cache."""
     output: Price
+    """Tokens written, reasoning included."""
     cache_read: Price | None = None
+    """Tokens read from the provider's cache."""
     cache_write: Price | None = None
+    """Tokens put in the provider's cache."""
 
 
 class Pricing(BaseModel):
@@ -66,10 +71,15 @@ class Pricing(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     input: Price
+    """Tokens read, outside the cache."""
     output: Price
+    """Tokens written, reasoning included."""
     cache_read: Price | None = None
+    """Tokens read from the provider's cache."""
     cache_write: Price | None = None
+    """Tokens put in the provider's cache."""
     tiers: tuple[Tier, ...] = ()
+    """Other prices for long requests; the highest tier reached counts."""
 
     def cost(self, usage: Usage) -> Decimal:
         """Exact dollars of one call; `usage.input` does not count the cached tokens."""

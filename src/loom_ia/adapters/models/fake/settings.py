@@ -18,6 +18,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     script: tuple[Turn, ...] = Field(min_length=1)
+    """What it says at each turn: `text`, `tool_calls`, `error`, `delay` in seconds."""
 
     @asynccontextmanager
     async def open(self, env: object, spec: ModelSpec) -> AsyncGenerator[FakeModel]:  # noqa: ARG002 - it needs neither
