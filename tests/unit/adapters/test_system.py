@@ -15,7 +15,8 @@ def test_identifiers_are_version_7_and_hold_the_time():
     found = uuid.UUID(text)
     assert str(found) == text
     assert (found.version, found.variant) == (7, uuid.RFC_4122)
-    assert before <= (found.int >> 80) <= before + 60_000
+    # It may have been made with others, up to two milliseconds ago.
+    assert before - 2 <= (found.int >> 80) <= before + 60_000
 
 
 def test_identifiers_only_grow():
