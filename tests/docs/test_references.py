@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -16,9 +17,15 @@ def named(path: Path) -> str:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)
-def test_every_relative_link_leads_somewhere(document: Path):
+def test_every_relative_link_leads_somewhere(document: Path, reference: ModuleType):
     links = LINK.findall(document.read_text(encoding="utf-8"))
-    assert [link for link in links if not (document.parent / link).exists()] == []
+    targets = [(document.parent / link).resolve() for link in links]
+    assert [path for path in targets if not (path.exists() or is_written(path, reference))] == []
+
+
+def is_written(path: Path, reference: ModuleType) -> bool:
+    """Say whether the build of the documents writes this page, which no clone holds."""
+    return path.parent.name == "reference" and path.stem in reference.pages(path.parts[-3])
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)
