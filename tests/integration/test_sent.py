@@ -42,7 +42,7 @@ async def same(loom: Loom, run_id: str, requests: list[ModelRequest], sent: list
     for number, request in enumerate(requests, start=1):
         seen = await loom.request(run_id, number)
         assert (seen.number, seen.requests) == (number, len(requests))
-        assert seen.system == request.system
+        assert seen.system == "\n\n".join(filter(None, (request.system, request.note)))
         assert list(seen.tools) == list(request.tools)
         assert [*seen.history, *seen.messages] == sent[number - 1]
         assert (seen.model, seen.final, seen.intact) == ("M", request.final, True)

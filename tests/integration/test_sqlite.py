@@ -344,8 +344,10 @@ DENIED = """
 import asyncio, os, sys
 from pathlib import Path
 from loom_ia.adapters.env import Env
-from loom_ia.adapters.storage.sqlite import Settings
+from loom_ia.adapters.storage.sqlite import Settings, sql
 from loom_ia.core.errors import StoreUnavailableError
+
+sql.queries(), sql.migrations()  # this tree may lie where only its owner reads
 
 async def main():
     if os.getuid() == 0:
