@@ -511,6 +511,24 @@ async def test_a_run_is_due_when_nobody_drives_it_and_it_does_not_wait(bed: Bed)
     assert await bed.due() == []
 
 
+async def test_a_waiting_run_is_due_once_its_question_is_no_longer_open(bed: Bed):
+    lease = await bed.driven(run())
+    end = bed.watch.now + MINUTE
+    assert await bed.store.leases.release(lease, position=1, waiting=True, until=end)
+    assert await bed.due() == []
+    bed.watch.now = end
+    assert await bed.due() == ["r"]
+
+
+async def test_a_run_whose_driver_died_is_due_even_if_it_had_asked(bed: Bed):
+    lease = await bed.driven(run())
+    asked = ApprovalRequested(call_id="c", tool="t", arguments={})
+    await bed.write(run(), plan(1, lease), asked)
+    assert await bed.due() == []
+    bed.watch.now += MINUTE
+    assert await bed.due() == ["r"]
+
+
 async def test_a_decision_or_a_report_makes_a_waiting_run_due_in_the_same_append(bed: Bed):
     facts = {
         "one": (decision(1), ApprovalSettled(call_id="c", by=BY, happened=True, text="")),

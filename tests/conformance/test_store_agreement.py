@@ -93,7 +93,9 @@ class Play:
                 lease = draw.choice(self.leases[-3:])
                 at = self.positions.get(lease.ref.run_id, 0) - draw.choice([0, 0, 0, 1])
                 waiting = draw.random() < 0.6
-                await self._say(store.leases.release(lease, position=at, waiting=waiting))
+                until = draw.choice([None, self.now + timedelta(seconds=40)])
+                asked = store.leases.release(lease, position=at, waiting=waiting, until=until)
+                await self._say(asked)
             case _:
                 await self._look(store, ref)
 

@@ -443,6 +443,24 @@ def test_every_statement_is_named_once_and_used():
     ] == []
 
 
+async def test_a_database_of_the_first_version_is_brought_up_to_date(tmp_path):
+    placed(tmp_path, b"")
+    async with opened(tmp_path) as store:
+        await start(store, run())
+    with closing(sqlite3.connect(file(tmp_path))) as connection:
+        connection.executescript(
+            "DROP VIEW entries; ALTER TABLE runs DROP COLUMN waiting_until;"
+            "CREATE VIEW entries AS SELECT 1; PRAGMA user_version = 1;"
+        )
+    async with opened(tmp_path) as store:
+        lease = await claim(store, run())
+        now = (await store.journal.read(run())).now
+        assert await store.leases.release(lease, position=1, waiting=True, until=now)
+        assert [entry.run_id for entry in await store.index.due("t")] == ["r"]
+    [(version,)] = asked(tmp_path, "PRAGMA user_version")
+    assert version == len(sql.migrations())
+
+
 async def test_an_unfinished_schema_is_made_again(tmp_path):
     placed(tmp_path, b"")
     async with opened(tmp_path) as store:

@@ -30,6 +30,13 @@ def _drivable(state: RunState, plan: Plan, now: datetime) -> bool:
     return next_effect(state.evolve(epoch=state.epoch + 1), plan, now) is not None
 
 
+def _until(state: RunState) -> datetime | None:
+    """First instant at which a question is no longer open."""
+    held = [call.request for call in state.calls if call.status == "held"]
+    ends = [request.expires_at for request in held if request is not None]
+    return min((end for end in ends if end is not None), default=None)
+
+
 class Drive:
     """One drive of one run, from a claim to a release.
 
@@ -41,15 +48,17 @@ class Drive:
         self.flight = Flight()
         self.pen: Pen | None = None
 
-    async def run(self, *, steal: bool = False) -> RunState:
+    async def run(self, *, steal: bool = False, orphan: bool = False) -> RunState:
         """Advance the run until it has ended, waits for a human, or is taken by another driver.
+
+        `orphan`: its driver died; its lease is taken and given back even if nothing is to be done.
 
         Raises:
             RunHeldError: a living driver holds it, and `steal` is false.
             StoreUnavailableError: the store failed; the run stays as its journal tells.
 
         """
-        pen = self.pen = await self._claim(steal=steal)
+        pen = self.pen = await self._claim(steal=steal, orphan=orphan)
         if pen is None:
             return await load(self.scene.ref, self.scene.ports)
         timer = self._deadline(pen)
@@ -76,7 +85,7 @@ class Drive:
                 timer.cancel()
             await interpreter.close()
 
-    async def _claim(self, *, steal: bool) -> Pen | None:
+    async def _claim(self, *, steal: bool, orphan: bool) -> Pen | None:
         """Take the run, unless nothing can be done in it."""
         ref, ports, plan = self.scene.ref, self.scene.ports, self.scene.world.plan
         state = self.scene.state
@@ -88,7 +97,7 @@ class Drive:
         if not _drivable(state, plan, now):
             page = await ports.journal.read(ref, after=state.position)
             state = fold(page.events, state)
-            if not _drivable(state, plan, page.now):
+            if state.ending is not None or not (orphan or _drivable(state, plan, page.now)):
                 return None
         if state.foreign is not None:
             raise UnknownEventError(run_id=ref.run_id, type=state.foreign)
@@ -134,7 +143,7 @@ class Drive:
             return True
         waiting = next_effect(pen.state, self.scene.world.plan, pen.now) is None
         if await self.scene.ports.leases.release(
-            pen.lease, position=pen.state.position, waiting=waiting
+            pen.lease, position=pen.state.position, waiting=waiting, until=_until(pen.state)
         ):
             return True
         await pen.catch_up()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
 from loom_ia.core.events import Event
@@ -175,9 +175,11 @@ class _Leases:
         async with self._store.through("renew"):
             return await self._inner.renew(lease, ttl=ttl)
 
-    async def release(self, lease: Lease, *, position: int, waiting: bool) -> bool:
+    async def release(
+        self, lease: Lease, *, position: int, waiting: bool, until: datetime | None = None
+    ) -> bool:
         async with self._store.through("release"):
-            return await self._inner.release(lease, position=position, waiting=waiting)
+            return await self._inner.release(lease, position=position, waiting=waiting, until=until)
 
 
 class _Blobs:

@@ -248,7 +248,9 @@ class Ledger:
         _refuse_driven(self.others(entry.run_id), ref.session_id, now)
         crashed = entry.lease_until is not None
         epoch = entry.epoch + 1
-        changed = entry.evolve(epoch=epoch, lease_until=until, lease_holder=holder, waiting=False)
+        changed = entry.evolve(
+            epoch=epoch, lease_until=until, lease_holder=holder, waiting=False, waiting_until=None
+        )
         return Lease(ref, epoch, until, now, crashed), changed
 
     def renewed(self, lease: Lease, until: datetime) -> RunEntry | None:
@@ -264,7 +266,9 @@ class Ledger:
             return None
         return entry.evolve(lease_until=until)
 
-    def released(self, lease: Lease, position: int, *, waiting: bool) -> RunEntry | None:
+    def released(
+        self, lease: Lease, position: int, *, waiting: bool, until: datetime | None
+    ) -> RunEntry | None:
         """The root's entry once its lease is given back; None when the run moved.
 
         Raises:
@@ -277,7 +281,12 @@ class Ledger:
             return None
         if entry.ended is not None:
             return entry
-        return entry.evolve(lease_until=None, lease_holder="", waiting=waiting)
+        return entry.evolve(
+            lease_until=None,
+            lease_holder="",
+            waiting=waiting,
+            waiting_until=until if waiting else None,
+        )
 
 
 def erased(tomb: Tombstone) -> SessionErasedError:

@@ -190,7 +190,7 @@ class RunIndex(Protocol):
         ...
 
     async def due(self, tenant_id: str) -> Sequence[RunEntry]:
-        """Root runs that nobody drives and that have something to do."""
+        """Root runs that nobody drives and that have something to do, or whose driver died."""
         ...
 
 
@@ -232,10 +232,13 @@ class Leases(Protocol):
         """
         ...
 
-    async def release(self, lease: Lease, *, position: int, waiting: bool) -> bool:
+    async def release(
+        self, lease: Lease, *, position: int, waiting: bool, until: datetime | None = None
+    ) -> bool:
         """Give the lease back if the run is at `position`; False when it moved, nothing done.
 
-        `waiting`: nothing can be done before a human decides, so the run is not due.
+        `waiting`: nothing can be done before a human decides, so the run is not due, or not
+        before `until`.
         """
         ...
 

@@ -45,6 +45,8 @@ class RunEntry:
     cancel_requested: bool = False
     waiting: bool = False
     """True when the last drive stopped for a human and nothing was decided since."""
+    waiting_until: datetime | None = None
+    """Instant at which something can be done without that human."""
     lease_until: datetime | None = None
     """End of the present lease; None when nobody drives."""
     lease_holder: str = ""
@@ -66,8 +68,12 @@ class RunEntry:
         return self.driven(now) if self.lease_until is not None else not self.waiting
 
     def due(self, now: datetime) -> bool:
-        """True when nobody drives the run and it has something to do."""
-        return self.ended is None and not self.waiting and not self.driven(now)
+        """True when nobody drives the run, and it has something to do or its driver died."""
+        if self.ended is not None or self.driven(now):
+            return False
+        if self.lease_until is not None or not self.waiting:
+            return True
+        return self.waiting_until is not None and self.waiting_until <= now
 
     def standing(self, now: datetime) -> Standing:
         """How the run stands, as far as an index knows."""
@@ -135,7 +141,7 @@ def indexed(entry: RunEntry | None, event: Event) -> RunEntry:
         case RunClaimed():
             changes |= {"epoch": max(entry.epoch, event.epoch), "waiting": False}
         case ApprovalRequested():
-            changes["waiting"] = entry.ended is None
+            changes |= {"waiting": entry.ended is None, "waiting_until": payload.expires_at}
         case CancelRequested():
             changes |= {"cancel_requested": True, "waiting": False}
         case RunResumed():
@@ -145,6 +151,8 @@ def indexed(entry: RunEntry | None, event: Event) -> RunEntry:
         case _:
             if (status := status_of(payload)) is not None and entry.ended is None:
                 changes |= {"ended": status, "waiting": False}
+    if changes.get("waiting") is False:
+        changes["waiting_until"] = None
     return entry.evolve(**changes)
 
 

@@ -31,6 +31,7 @@ class Record(BaseModel):
     position: int
     """Position of the run when the lease was given back."""
     waiting: bool
+    waiting_until: datetime | None = None
 
     @property
     def process(self) -> Process:
@@ -84,6 +85,7 @@ class LeaseFiles:
             born=here.born,
             position=entry.position,
             waiting=entry.waiting,
+            waiting_until=entry.waiting_until,
         )
         raw = record.model_dump_json().encode()
         if not self.ready:
@@ -124,10 +126,11 @@ def _parsed(raw: bytes | None) -> Record | None:
 
 def _leased(entry: RunEntry, record: Record, *, told: bool) -> RunEntry:
     """Entry under a lease; `told`: an event said since whether the run waits."""
-    waiting = entry.waiting if told else record.waiting
+    says = entry if told else record
     return entry.evolve(
         epoch=max(entry.epoch, record.epoch),
         lease_until=record.until,
         lease_holder=record.holder if record.until is not None else "",
-        waiting=waiting,
+        waiting=says.waiting,
+        waiting_until=says.waiting_until,
     )

@@ -216,13 +216,15 @@ class Shelf:
             leases.store(root, entry)
             return replace(lease, until=now + ttl, now=now)
 
-    def release(self, lease: Lease, position: int, *, waiting: bool) -> bool:
+    def release(
+        self, lease: Lease, position: int, *, waiting: bool, until: datetime | None
+    ) -> bool:
         """Give a lease back (see `Leases.release`)."""
         leases = self._tenants.get(lease.ref.tenant_id).leases
         with self._leased(lease.ref) as (log, now):
             root = log.ledger.root(lease.ref)
             leases.refresh(root, now, living=False)
-            entry = log.ledger.released(lease, position, waiting=waiting)
+            entry = log.ledger.released(lease, position, waiting=waiting, until=until)
             if entry is None:
                 return False
             if entry.ended is None:

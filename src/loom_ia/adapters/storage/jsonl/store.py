@@ -209,9 +209,12 @@ class JsonlLeases:
         desk = self._desk
         return await desk.lane.call(partial(desk.shelf.renew, lease, ttl))
 
-    async def release(self, lease: Lease, *, position: int, waiting: bool) -> bool:
+    async def release(
+        self, lease: Lease, *, position: int, waiting: bool, until: datetime | None = None
+    ) -> bool:
         desk = self._desk
-        return await desk.brief(partial(desk.shelf.release, lease, position, waiting=waiting))
+        job = partial(desk.shelf.release, lease, position, waiting=waiting, until=until)
+        return await desk.brief(job)
 
 
 class JsonlSnapshots:

@@ -262,9 +262,11 @@ class MemoryLeases:
         ledger.tracks[entry.run_id].entry = entry
         return Lease(lease.ref, lease.epoch, until, now, lease.crashed)
 
-    async def release(self, lease: Lease, *, position: int, waiting: bool) -> bool:
+    async def release(
+        self, lease: Lease, *, position: int, waiting: bool, until: datetime | None = None
+    ) -> bool:
         ledger, _ = self._at(lease.ref)
-        entry = ledger.released(lease, position, waiting=waiting)
+        entry = ledger.released(lease, position, waiting=waiting, until=until)
         if entry is None:
             return False
         ledger.tracks[entry.run_id].entry = entry

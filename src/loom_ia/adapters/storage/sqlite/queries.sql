@@ -44,12 +44,13 @@ ORDER BY opened;
 -- name: add_run
 INSERT INTO runs (
     tenant_id, run_id, session, root_id, agent, ordinal, started_at,
-    epoch, ended, cancel_requested, waiting, lease_until, lease_holder, lease_process, opened
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+    epoch, ended, cancel_requested, waiting, waiting_until,
+    lease_until, lease_holder, lease_process, opened
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: change_run
 UPDATE runs SET
-    epoch = ?, ended = ?, cancel_requested = ?, waiting = ?,
+    epoch = ?, ended = ?, cancel_requested = ?, waiting = ?, waiting_until = ?,
     lease_until = ?, lease_holder = ?, lease_process = ?, opened = ?
 WHERE id = ?;
 

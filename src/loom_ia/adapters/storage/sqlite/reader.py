@@ -114,8 +114,8 @@ class Reader:
 
     def _entry(self, row: Row) -> tuple[RunEntry, datetime]:
         """Entry of a run, and the instant of its session."""
-        now = max(self.clock(), instant(row[19]))
-        return living(entry_of(row), row[16], self._here, now), now
+        now = max(self.clock(), instant(row[20]))
+        return living(entry_of(row), row[17], self._here, now), now
 
     def sessions(
         self, tenant_id: str, session_id: str | None, paging: Paging

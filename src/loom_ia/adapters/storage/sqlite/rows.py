@@ -25,7 +25,7 @@ AGES = 1 << 62
 
 Row = tuple[
     *tuple[int, str, str, str, str, str, int, int, int, int, int],
-    *tuple[Status | None, int, int, int | None, str, str, int, int, int],
+    *tuple[Status | None, int, int, int | None, int | None, str, str, int, int, int],
 ]
 """A row of the view `entries`."""
 LineRow = tuple[int, int, int, str, bytes]
@@ -86,8 +86,9 @@ def entry_of(row: Row) -> RunEntry:
         ended=row[11],
         cancel_requested=bool(row[12]),
         waiting=bool(row[13]),
-        lease_until=None if row[14] is None else instant(row[14]),
-        lease_holder=row[15],
+        waiting_until=None if row[14] is None else instant(row[14]),
+        lease_until=None if row[15] is None else instant(row[15]),
+        lease_holder=row[16],
     )
 
 
@@ -112,10 +113,11 @@ def tombstone(session_id: str, at: int | None, by: str, pending: int) -> Tombsto
 
 def changing(entry: RunEntry) -> tuple[object, ...]:
     """What changes in the row of a run, but its process and its opening."""
-    until = None if entry.lease_until is None else micros(entry.lease_until)
+    ends = (entry.waiting_until, entry.lease_until)
     return (
         *(entry.epoch, entry.ended, entry.cancel_requested, entry.waiting),
-        *(until, entry.lease_holder),
+        *(None if end is None else micros(end) for end in ends),
+        entry.lease_holder,
     )
 
 

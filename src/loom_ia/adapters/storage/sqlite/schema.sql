@@ -35,7 +35,7 @@ CREATE TABLE runs (
     waiting INTEGER NOT NULL,
     lease_until INTEGER,
     lease_holder TEXT NOT NULL,
-    lease_process TEXT NOT NULL,
+    lease_process TEXT NOT NULL, waiting_until INTEGER,
     UNIQUE (tenant_id, run_id)
 );
 CREATE INDEX runs_listed ON runs (tenant_id, started_at, ordinal, run_id) WHERE root_id = run_id;
@@ -89,7 +89,7 @@ CREATE VIEW entries AS
 SELECT
     r.id, r.run_id, r.root_id, r.tenant_id, s.session_id, r.agent, r.ordinal, r.started_at,
     e.at AS updated_at, e.position, r.epoch, r.ended, r.cancel_requested, r.waiting,
-    r.lease_until, r.lease_holder, r.lease_process, r.opened, r.session,
+    r.waiting_until, r.lease_until, r.lease_holder, r.lease_process, r.opened, r.session,
     (
         SELECT at FROM events
         WHERE place >= s.id << 32 AND place < (s.id + 1) << 32

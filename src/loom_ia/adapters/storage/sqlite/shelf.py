@@ -91,7 +91,7 @@ class Shelf:
         for run_id in (ref.run_id, ref.root_id):
             if session.number and run_id not in session.runs:
                 for row in self._entries("find_run", ref.tenant_id, run_id):
-                    if row[18] == session.number:
+                    if row[19] == session.number:
                         _take(session, row)
         return session
 
@@ -123,6 +123,6 @@ class Shelf:
 def _take(session: Session, row: Row) -> None:
     entry, ledger = entry_of(row), session.ledger
     track = ledger.tracks[entry.run_id] = Track(entry)
-    session.runs[entry.run_id] = Run(row[0], row[17], row[16])
+    session.runs[entry.run_id] = Run(row[0], row[18], row[17])
     if entry.run_id == entry.root_id and entry.ended is None:
         ledger.open[entry.run_id] = track

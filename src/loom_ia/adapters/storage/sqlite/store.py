@@ -169,9 +169,11 @@ class SqliteLeases:
         desk = self._desk
         return await desk.write(partial(desk.writer.renew, lease, ttl))
 
-    async def release(self, lease: Lease, *, position: int, waiting: bool) -> bool:
+    async def release(
+        self, lease: Lease, *, position: int, waiting: bool, until: datetime | None = None
+    ) -> bool:
         desk = self._desk
-        job = partial(desk.writer.release, lease, position, waiting=waiting)
+        job = partial(desk.writer.release, lease, position, waiting=waiting, until=until)
         return await desk.brief(job)
 
 

@@ -342,11 +342,13 @@ class Writer:
                 lease = replace(lease, until=now + ttl, now=now)
             return group.kept(lease)
 
-    def release(self, lease: Lease, position: int, *, waiting: bool) -> Written[bool]:
+    def release(
+        self, lease: Lease, position: int, *, waiting: bool, until: datetime | None
+    ) -> Written[bool]:
         """Give a lease back (see `Leases.release`)."""
         with self._turn() as group:
             session, _ = self._at(lease.ref)
-            entry = session.ledger.released(lease, position, waiting=waiting)
+            entry = session.ledger.released(lease, position, waiting=waiting, until=until)
             if entry is not None:
                 self._hold(group, session, entry)
             return group.kept(entry is not None)
