@@ -4,54 +4,40 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from functools import partial
-from types import AsyncGeneratorType
 
 from loom_ia.core.effects import CallModel
 from loom_ia.core.events import (
     ConfigChanged,
     ModelCalled,
-    ModelExchanged,
-    ModelFailed,
     ModelResponded,
     ModelSwitched,
     Payload,
     RunFailed,
 )
-from loom_ia.core.failures import ModelError, ModelSuspendedError, ModelTransientError
+from loom_ia.core.failures import ModelError, ModelSuspendedError
 from loom_ia.core.model import (
-    Announced,
     Answer,
-    CallDelta,
     Discard,
     Message,
     ModelRequest,
-    RawExchange,
-    ReasoningDelta,
-    TextDelta,
     ToolCallBlock,
-    Usage,
 )
 from loom_ia.core.model.estimate import Estimate
 from loom_ia.core.pricing import cost
 from loom_ia.core.state import RunState
 from loom_ia.core.trusted import lean
 from loom_ia.core.wording import say
-from loom_ia.engine.answers import counted, fit, partly
+from loom_ia.engine.answers import counted
+from loom_ia.engine.attempts import Attempt, Attempts, exchanged
 from loom_ia.engine.flight import Flight, HaltedError
 from loom_ia.engine.pen import Pen, end
 from loom_ia.engine.resilience import (
-    DEFAULT_TIMEOUTS,
     Again,
     Chain,
     Seat,
-    Watch,
-    delays,
     elsewhere,
     obstacle,
-    watched,
 )
 from loom_ia.engine.transcript import Transcript
 from loom_ia.engine.world import Scene
@@ -62,26 +48,12 @@ _SAME: dict[str, str] = {}
 USABLE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-@dataclass(slots=True)
-class Attempt:
-    """What is known of one request while its answer comes."""
-
-    effect: CallModel
-    seat: Seat
-    request: ModelRequest
-    span: str
-    start: float
-    announced: Usage | None = None
-    shown: int = 0
-    """Characters that came."""
-    exchange: RawExchange | None = None
-
-
 class ModelCalls:
     """Performs CallModel."""
 
     def __init__(self, scene: Scene, flight: Flight) -> None:
         self._scene, self._flight = scene, flight
+        self._attempts = Attempts(scene, flight)
         self._transcript = Transcript(scene)
         self._chain = Chain(scene.world.seats)
         self._estimate = Estimate()
@@ -105,20 +77,22 @@ class ModelCalls:
         if not await pen.write("plan", span, *self._moved(called, state), called):
             return
         start = self._scene.ports.clock.monotonic()
-        attempt = Attempt(effect, seat, request, span, start)
+        attempt = Attempt(seat, request, effect.step, effect.attempt, "main", start, shown=True)
         try:
-            answer = await self._stream(attempt)
+            answer = await self._attempts.answer(attempt)
         except (ModelError, HaltedError) as error:
             self._scene.show(Discard(run_id=self._scene.ref.run_id))
-            pen.take("outcome", span, *self._failed(attempt, error))
+            pen.take("outcome", span, *self._attempts.failed(attempt, error))
             if isinstance(error, ModelError):
-                await self._after(attempt, error, pen)
+                await self._after(effect, attempt, error, pen)
             return
-        pen.take("outcome", span, *self._responded(attempt, state, answer))
+        pen.take("outcome", span, *self._responded(effect, attempt, state, answer))
 
-    async def _after(self, attempt: Attempt, error: ModelError, pen: Pen) -> None:
+    async def _after(
+        self, effect: CallModel, attempt: Attempt, error: ModelError, pen: Pen
+    ) -> None:
         """Wait before the next attempt, go to another model, or end the run."""
-        effect, seat = attempt.effect, attempt.seat
+        seat = attempt.seat
         again = self._chain.failed(seat, error, effect.step, self._scene.ref.run_id)
         if again is not None and (seat.breaker is None or not seat.breaker.wait):
             await self._wait(again)
@@ -150,7 +124,9 @@ class ModelCalls:
         self, effect: CallModel, seat: Seat, other: Seat, code: str, detail: str = ""
     ) -> ModelSwitched:
         left, model = seat.spec.id, other.spec.id
-        logger.warning("model %s left for %s (%s)", left, model, code, extra=self._extra(""))
+        logger.warning(
+            "model %s left for %s (%s)", left, model, code, extra=self._attempts.place("")
+        )
         return ModelSwitched(step=effect.step, left=left, model=model, code=code, detail=detail)
 
     def _request(self, effect: CallModel, state: RunState, seat: Seat) -> ModelRequest:
@@ -196,92 +172,10 @@ class ModelCalls:
             parts.remove("params")  # those of another model, whose arrival is a fact already
         return (ConfigChanged(parts=tuple(parts)),) if parts else ()
 
-    async def _stream(self, attempt: Attempt) -> Answer:
-        """The answer of one attempt, told to the circuit breaker.
-
-        Raises:
-            ModelError: there is none.
-            HaltedError: the flight was halted.
-
-        """
-        breaker, name = attempt.seat.breaker, attempt.seat.spec.id
-        failure: BaseException | None = HaltedError()
-        if breaker is not None:
-            breaker.enter()
-        try:
-            read = self._pieces if delays(attempt.seat.spec) is None else self._watched
-            answer = await self._flight.stoppable(partial(read, attempt))
-            if answer is None:
-                raise ModelTransientError(model=name, reason="the stream was cut before its end")  # noqa: TRY301 - as if the adapter had seen it
-            failure = None
-            return fit(answer, attempt.request)
-        except (ModelError, HaltedError) as error:
-            failure = error
-            raise
-        except Exception as error:
-            logger.exception("adapter of model %s failed", name, extra=self._extra(""))
-            raise ModelError(model=name, reason=f"{type(error).__name__}: {error}") from error
-        finally:
-            if breaker is not None:
-                breaker.leave(failure)
-
-    async def _watched(self, attempt: Attempt) -> Answer | None:
-        timeouts = delays(attempt.seat.spec) or DEFAULT_TIMEOUTS
-        async with watched(attempt.seat.spec.id, timeouts) as watch:
-            return await self._pieces(attempt, watch)
-
-    async def _pieces(self, attempt: Attempt, watch: Watch | None = None) -> Answer | None:
-        """The answer at the end of a stream, whose pieces are shown; the stream is closed."""
-        show, run_id = self._scene.show, self._scene.ref.run_id
-        stream = attempt.seat.model.stream(attempt.request)
-        try:
-            async for chunk in stream:
-                match chunk:
-                    case TextDelta():
-                        attempt.shown += len(chunk.text)
-                        show(TextDelta(text=chunk.text, run_id=run_id))
-                    case Answer():
-                        return chunk
-                    case ReasoningDelta():
-                        attempt.shown += len(chunk.text)
-                        show(ReasoningDelta(text=chunk.text, run_id=run_id))
-                    case CallDelta():
-                        attempt.shown += len(chunk.arguments)
-                    case Announced():
-                        attempt.announced = chunk.usage
-                        continue
-                    case RawExchange():
-                        attempt.exchange = chunk
-                        continue
-                if watch is not None:
-                    watch.piece()
-            return None
-        finally:
-            if type(stream) is AsyncGeneratorType or isinstance(stream, AsyncGenerator):
-                await stream.aclose()
-
-    def _failed(self, attempt: Attempt, error: Exception) -> tuple[Payload, ...]:
-        spec, effect, ms = attempt.seat.spec, attempt.effect, self._ms(attempt)
-        code = error.code if isinstance(error, ModelError) else "halted"
-        logger.info(
-            "model %s failed after %.0f ms (%s)", spec.id, ms, code, extra=self._extra(effect)
-        )
-        usage = error.usage if isinstance(error, ModelError) else None
-        usage = usage or partly(attempt.announced, attempt.shown)
-        failed = ModelFailed(
-            step=effect.step,
-            attempt=effect.attempt,
-            model=spec.model,
-            code=code,
-            ms=ms,
-            detail=str(error),
-            usage=usage,
-            cost=cost(spec, "", usage, self._scene.world.prices),
-        )
-        return (*_exchanged(attempt), failed)
-
-    def _responded(self, attempt: Attempt, state: RunState, answer: Answer) -> tuple[Payload, ...]:
-        spec, effect, ms = attempt.seat.spec, attempt.effect, self._ms(attempt)
+    def _responded(
+        self, effect: CallModel, attempt: Attempt, state: RunState, answer: Answer
+    ) -> tuple[Payload, ...]:
+        spec, ms = attempt.seat.spec, self._attempts.ms(attempt)
         usage = answer.usage or counted(answer, attempt.request, self._estimate)
         if logger.isEnabledFor(logging.INFO):
             tokens = f"{usage.input}/{usage.output}"
@@ -290,7 +184,7 @@ class ModelCalls:
                 spec.id,
                 ms,
                 tokens,
-                extra=self._extra(effect),
+                extra=self._attempts.place(attempt.span),
             )
         not_executed = ""
         if effect.final and answer.message.calls:
@@ -307,10 +201,7 @@ class ModelCalls:
             cost=cost(spec, answer.model, usage, self._scene.world.prices),
             ms=ms,
         )
-        return (*_exchanged(attempt), responded)
-
-    def _ms(self, attempt: Attempt) -> float:
-        return round((self._scene.ports.clock.monotonic() - attempt.start) * 1000, 3)
+        return (*exchanged(attempt), responded)
 
     def _named(self, message: Message, state: RunState) -> Message:
         """The message with call ids that are unique in the run and usable on the wire."""
@@ -332,11 +223,6 @@ class ModelCalls:
         blocks = tuple(renamed.get(id(b), b) for b in message.blocks)
         return message.model_copy(update={"blocks": blocks})
 
-    def _extra(self, effect: CallModel | str) -> dict[str, str]:
-        ref = self._scene.ref
-        span = effect if isinstance(effect, str) else f"{effect.step}.{effect.attempt}"
-        return {"run_id": ref.run_id, "span_id": span, "tenant_id": ref.tenant_id}
-
 
 def _fail(error: ModelError) -> RunFailed:
     params: dict[str, object] = {key: str(value) for key, value in error.params.items()}
@@ -355,19 +241,3 @@ def _lighten(answer: Answer) -> None:
         lean(block)
     if answer.usage is not None:
         lean(answer.usage)
-
-
-def _exchanged(attempt: Attempt) -> tuple[ModelExchanged, ...]:
-    raw = attempt.exchange
-    if raw is None:
-        return ()
-    exchanged = ModelExchanged(
-        step=attempt.effect.step,
-        attempt=attempt.effect.attempt,
-        url=raw.url,
-        request=raw.request,
-        status=raw.status,
-        headers=raw.headers,
-        body=raw.body,
-    )
-    return (exchanged,)

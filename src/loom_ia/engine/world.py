@@ -12,7 +12,6 @@ from loom_ia.core.model import (
     Message,
     ModelSpec,
     Pricing,
-    ReasoningDelta,
     TextDelta,
     ToolSpec,
 )
@@ -35,8 +34,8 @@ from loom_ia.core.wording import Language
 from loom_ia.engine.policing import Hook
 from loom_ia.engine.resilience import Breaker, Seat
 
-Shown = TextDelta | ReasoningDelta | Discard | Event
-"""What a follower of a run sees."""
+Shown = TextDelta | Discard | Event
+"""What a follower of a run sees; what models think is for nobody."""
 
 PARALLEL = 16
 TOOL_TIMEOUT = 30.0

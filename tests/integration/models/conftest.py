@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from loom_ia.adapters.env import Env
+from loom_ia.core.model import ModelRequest, ModelSpec, user
+from loom_ia.runtime.catalog import model_settings
+
 RECORDED = Path(__file__).parents[2] / "exchanges"
 
 
@@ -84,6 +88,22 @@ class Recorded:
     def reply(self, **changes):
         kind = "text/event-stream" if self.streamed else "application/json"
         return Reply(self.body, self.status, {"content-type": kind}, **changes)
+
+
+def spec_of(api, url="http://x", **more):
+    sdk = "anthropic" if api == "anthropic" else "openai"
+    named = None if api == "anthropic" else api
+    return ModelSpec(id="M", sdk=sdk, api=named, model="m", base_url=url, **more)
+
+
+async def asked(api, url, *messages, variables=None, **more):
+    """Every piece of what a model answers to one request."""
+    spec = spec_of(api, url, **more)
+    settings = model_settings(spec.sdk).model_validate({})
+    request = ModelRequest(spec, "Tu aides.", messages or [user("Bonjour")], (), turn=0)
+    environment = Env(Path.cwd(), {"KEY": "secret-0"} if variables is None else variables)
+    async with settings.open(environment, spec) as model:
+        return [chunk async for chunk in model.stream(request)]
 
 
 def _api(text):

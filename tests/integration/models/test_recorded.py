@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from loom_ia.adapters.env import Env
 from loom_ia.adapters.models.anthropic import wire
 from loom_ia.adapters.models.openai import chat, responses
 from loom_ia.adapters.models.sse import Decoder
 from loom_ia.core.failures import ModelError, ModelQuotaError, ModelRequestError
-from loom_ia.core.model import Answer, ModelRequest, ModelSpec, user
+from loom_ia.core.model import Answer
 from loom_ia.core.model.stops import stop_of
-from loom_ia.runtime.catalog import model_settings
 
 _spec = importlib.util.spec_from_file_location(
     "models_conftest", Path(__file__).parent / "conftest.py"
@@ -21,24 +19,11 @@ _spec = importlib.util.spec_from_file_location(
 _support = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_support)
 ALL = _support.recorded()
+asked, spec_of = _support.asked, _support.spec_of
 ANSWERED = [one for one in ALL if one.status == 200]
 STREAMED = [one for one in ANSWERED if one.streamed]
 FAILED = "test_tool_use_failed_error_streaming#0"
 READERS = {"anthropic": wire.Reader, "chat": chat.Reader, "responses": responses.Reader}
-
-
-def spec_of(api, url="http://x", **more):
-    sdk = "anthropic" if api == "anthropic" else "openai"
-    named = None if api == "anthropic" else api
-    return ModelSpec(id="M", sdk=sdk, api=named, model="m", base_url=url, **more)
-
-
-async def asked(api, url, **more):
-    spec = spec_of(api, url, **more)
-    settings = model_settings(spec.sdk).model_validate({})
-    request = ModelRequest(spec, "Tu aides.", [user("Bonjour")], (), turn=0)
-    async with settings.open(Env(Path.cwd(), {"KEY": "secret-0"}), spec) as model:
-        return [chunk async for chunk in model.stream(request)]
 
 
 def events(one):

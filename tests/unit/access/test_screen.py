@@ -3,12 +3,11 @@
 import pytest
 
 from loom_ia.access.cli.commands.run import _Screen
-from loom_ia.core.model import Discard, ReasoningDelta, TextDelta
+from loom_ia.core.model import Discard, TextDelta
 
 
 def test_what_a_model_takes_back_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
     screen = _Screen(stream=True)
-    screen.take(ReasoningDelta(run_id="r", text="secret"))
     for text in ("Il ", "est"):
         screen.take(TextDelta(run_id="r", text=text))
     screen.take(Discard(run_id="r"))

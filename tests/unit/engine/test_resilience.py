@@ -25,6 +25,7 @@ from loom_ia.core.model import (
     Message,
     ModelSpec,
     Pricing,
+    ReasoningDelta,
     Retry,
     TextBlock,
     TextDelta,
@@ -434,3 +435,17 @@ async def test_a_simulated_model_fails_by_the_word_of_its_script(stage):
     play = chain_of(stage, ScriptedModel(turn), ScriptedModel("secours"))
     state = await started(play)
     assert state.ending.text == "secours"
+
+
+async def test_what_a_model_thinks_reaches_no_follower(stage):
+    class Thinking:
+        async def stream(self, request):
+            yield ReasoningDelta(text="secret")
+            yield Answer(message=DONE, stop="end")
+
+    shown = []
+    play = chain_of(stage, Thinking())
+    await play.start()
+    state = await play.drive(show=shown.append)
+    assert state.status == "completed"
+    assert "secret" not in repr(shown)

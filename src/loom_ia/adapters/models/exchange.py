@@ -16,13 +16,43 @@ from loom_ia.core.model.arguments import is_array, is_object
 
 LONGEST_REASON = 500
 KEPT_HEADERS = ("content-type", "request-id", "x-request-id", "retry-after")
+SENT_HEADERS = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "anthropic-version",
+        "connection",
+        "content-length",
+        "content-type",
+        "host",
+        "transfer-encoding",
+        "user-agent",
+    }
+)
 DONE = "[DONE]"
 Response = httpx2.Response
 
 
-def connections() -> httpx2.AsyncClient:
-    """Connections of one model: the engine holds the delays, and a key follows no redirection."""
-    return httpx2.AsyncClient(follow_redirects=False, timeout=None)
+def connections(credential: Mapping[str, str]) -> httpx2.AsyncClient:
+    """Connections of one model: the engine holds the delays, and a key follows no redirection.
+
+    The configuration says for whom requests are, the environment does not: of the headers that an
+    SDK finds there, none leaves.
+    """
+
+    async def hold(request: httpx2.Request) -> None:
+        for name in set(request.headers):
+            if name not in SENT_HEADERS and not name.startswith("x-stainless-"):
+                del request.headers[name]
+        request.headers.update(credential)
+
+    return httpx2.AsyncClient(
+        follow_redirects=False,
+        timeout=None,
+        # Runs that wait for a connection would spend the delays of a model that was not asked.
+        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100),
+        event_hooks={"request": [hold]},
+    )
 
 
 class Reader(Protocol):
@@ -60,7 +90,7 @@ class Exchange:
 
     def __init__(self, spec: ModelSpec, url: str, body: dict[str, object], secret: str) -> None:
         self._spec, self._secret = spec, secret
-        self._url, self._body = url, body
+        self._url, self._body = _public(url), body
         self._kept: list[str] | None = [] if spec.capture.raw_exchanges else None
         self._response: Response | None = None
 
@@ -156,6 +186,11 @@ class Exchange:
 
     def _hidden(self, text: str) -> str:
         return text.replace(self._secret, "***") if self._secret else text
+
+
+def _public(url: str) -> str:
+    """The address without what may be secret in it."""
+    return str(httpx2.URL(url).copy_with(username=None, password=None, query=None))
 
 
 def _loaded(text: str) -> object:

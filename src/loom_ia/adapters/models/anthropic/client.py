@@ -66,5 +66,5 @@ def _client(spec: ModelSpec, key: str) -> AsyncAnthropic:
         base_url=spec.base_url or ADDRESS,
         max_retries=0,
         timeout=None,
-        http_client=connections(),
+        http_client=connections({"x-api-key": key} if key else {}),
     )

@@ -69,13 +69,10 @@ async def connected(spec: ModelSpec, key: str) -> AsyncGenerator[OpenAIModel]:
 
 def _client(spec: ModelSpec, key: str) -> AsyncOpenAI:
     """Reads certificates and settings of the SDK: blocks."""
-    client = AsyncOpenAI(
+    return AsyncOpenAI(
         api_key=key or "none",
         base_url=spec.base_url or ADDRESS,
         max_retries=0,
         timeout=None,
-        http_client=connections(),
+        http_client=connections({"authorization": f"Bearer {key}"} if key else {}),
     )
-    # The configuration says where requests go and for whom, the environment does not.
-    client.organization = client.project = None
-    return client
