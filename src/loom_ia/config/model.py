@@ -66,6 +66,8 @@ class ExecutionSection(BaseModel):
     """Seconds that a tool call may take, unless the tool says otherwise."""
     parallel_calls: int = Field(default=16, ge=1)
     """Tool calls of one turn that run at the same time."""
+    parallel_runs: int = Field(default=16, ge=1)
+    """Runs in the background that one process drives at the same time; the others wait."""
     attachments: AttachmentsSection = Field(default_factory=AttachmentsSection)
     """Limits of the files given with a request."""
 

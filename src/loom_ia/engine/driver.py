@@ -47,6 +47,8 @@ class Drive:
         self.scene = scene
         self.flight = Flight()
         self.pen: Pen | None = None
+        self.leaving = False
+        """True when it must give the run back as soon as its present effect is over."""
 
     async def run(self, *, steal: bool = False, orphan: bool = False) -> RunState:
         """Advance the run until it has ended, waits for a human, or is taken by another driver.
@@ -65,7 +67,7 @@ class Drive:
         interpreter = Interpreter(self.scene, self.flight, pen.lease.epoch)
         try:
             while True:
-                while (effect := self._next(pen)) is not None:
+                while not self.leaving and (effect := self._next(pen)) is not None:
                     if pen.due():
                         await pen.rest()
                     pen.stopping, pen.moved = isinstance(effect, Stop), False

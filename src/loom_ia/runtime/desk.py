@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, Literal
 
 from loom_ia.core.events import Event, Principal
 from loom_ia.core.projections.view import RunResult, RunView, result, view
+from loom_ia.core.text import Text
 from loom_ia.runtime.decisions import Decision
-from loom_ia.runtime.errors import SessionNotFoundError
-from loom_ia.runtime.requests import Channel, DecisionOptions, RunOptions, requested, streamed
+from loom_ia.runtime.errors import InvalidRequestError, SessionNotFoundError
+from loom_ia.runtime.requests import (
+    Channel,
+    DecisionOptions,
+    RunOptions,
+    SubmitOptions,
+    requested,
+    streamed,
+)
 
 if TYPE_CHECKING:
     from loom_ia.engine.world import Shown
@@ -24,8 +32,21 @@ class Desk:
 
     async def run(self, agent: str, message: str, options: RunOptions) -> RunResult:
         """See `Loom.run`."""
-        request = await requested(self._host, agent, message, options)
-        return result(await self._runs.run(request, options.get("approver")))
+        approver = options.get("approver")
+        given = approver is not None
+        request = await requested(self._host, agent, message, options, approver=given)
+        return result(await self._runs.run(request, approver))
+
+    async def submit(self, agent: str, message: str, options: SubmitOptions) -> RunView:
+        """See `Loom.submit`.
+
+        Raises:
+            InvalidRequestError: an inline approver is given; nobody would be there to ask it.
+
+        """
+        if "approver" in options:
+            raise InvalidRequestError(what="approver", expected=Text("run()"), given="submit()")
+        return view(await self._runs.submit(await requested(self._host, agent, message, options)))
 
     def stream(self, agent: str, message: str, options: RunOptions) -> AsyncGenerator[Shown]:
         """See `Loom.stream`."""

@@ -23,6 +23,7 @@ class Drives:
         self._active: dict[str, Keeper] = {}
         self._tasks: set[asyncio.Task[RunState]] = set()
         self._watch: asyncio.Task[None] | None = None
+        self._closing = False
 
     async def drive(self, scene: Scene, *, steal: bool = False) -> RunState:
         """Drive a run to its end or to its next wait.
@@ -50,6 +51,7 @@ class Drives:
             await self._settled(earlier)
         keeper = self._active[run_id] = Keeper(drive, self._ports)
         self._watched()
+        drive.leaving = self._closing
         try:
             return await drive.run(steal=steal)
         finally:
@@ -78,11 +80,19 @@ class Drives:
         return True
 
     async def close(self) -> None:
-        """Stop every drive; the runs stay resumable."""
+        """Stop every drive at the end of its step, or where it is when the grace is over.
+
+        The runs go on where they stopped, as soon as somebody takes them.
+        """
+        self._closing = True
+        for keeper in tuple(self._active.values()):
+            keeper.drive.leaving = True
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=self._ports.grace)
         for keeper in tuple(self._active.values()):
             keeper.drive.flight.halt("cancelled")
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=GRACE + LOOK)
+            await asyncio.wait(self._tasks, timeout=self._ports.grace + LOOK)
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.wait({self._watch})

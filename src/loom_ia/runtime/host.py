@@ -16,8 +16,10 @@ from loom_ia.runtime.desk import Desk
 from loom_ia.runtime.drives import Drives
 from loom_ia.runtime.errors import UnknownAgentError, UnknownTenantError
 from loom_ia.runtime.following import Followed
+from loom_ia.runtime.jobs import Jobs
 from loom_ia.runtime.mounting import compiled, prepare, tool_warnings
 from loom_ia.runtime.reader import Reader
+from loom_ia.runtime.recovery import Recovery
 from loom_ia.runtime.runs import Runs
 from loom_ia.runtime.sessions import Sessions
 from loom_ia.sessions import Histories
@@ -47,6 +49,21 @@ class Host:
     def runs(self) -> Runs:
         """The runs of this host."""
         return Runs(self)
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """The runs that nobody here waits for."""
+        return Jobs(self.runs.advance, self.ports.clock, self.config.execution.parallel_runs)
+
+    @cached_property
+    def recovery(self) -> Recovery:
+        """What takes up the runs that were left."""
+        return Recovery(self)
+
+    @property
+    def tenants(self) -> tuple[str, ...]:
+        """The tenants that this process serves."""
+        return (TENANT,)
 
     @cached_property
     def desk(self) -> Desk:
@@ -137,7 +154,9 @@ async def open_host(loaded: Loaded, given: Mapping[str, object], stack: AsyncExi
     agents = await asyncio.to_thread(compiled, mounting, models, artifacts, ports)
     warnings = tool_warnings(loaded, agents, durable=store.journal.durable)
     drives = Drives(ports)
-    stack.push_async_callback(drives.close)
     host = Host(loaded, ports, store, artifacts, bus, drives, agents, warnings)
+    stack.push_async_callback(host.jobs.close)
+    stack.push_async_callback(drives.close)
+    stack.callback(host.jobs.stop)
     await host.sessions.finish(TENANT)
     return host

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from loom_ia.config import LoomConfig
     from loom_ia.config.errors import Issue
     from loom_ia.config.loaded import Loaded
+    from loom_ia.core.errors import LoomError
     from loom_ia.core.events import Event
     from loom_ia.core.projections.report import Period, Report
     from loom_ia.core.projections.request import SentRequest
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from loom_ia.engine.world import Shown
     from loom_ia.runtime.desk import Desk
     from loom_ia.runtime.host import Host
-    from loom_ia.runtime.requests import Channel, DecisionOptions, RunOptions
+    from loom_ia.runtime.requests import Channel, DecisionOptions, RunOptions, SubmitOptions
 
 
 class Loom:
@@ -100,7 +101,9 @@ class Loom:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop what runs (it stays resumable) and close what was opened."""
+        """Close what was opened. Runs stop at the end of their step, or after ten seconds; those
+        that are queued stay in their journals. `recover` goes on with them.
+        """
         self._host = None
         await self._stack.aclose()
 
@@ -125,6 +128,36 @@ class Loom:
     ) -> AsyncIterator[Shown]:
         """Run an agent and give its text and events as they come."""
         return self._desk.stream(agent, message, options)
+
+    async def submit(self, agent: str, message: str, **options: Unpack[SubmitOptions]) -> RunView:
+        """Queue a run: it is in the journal, on the disk, when this returns, and is driven here as
+        soon as there is room (`execution.parallel_runs`), or elsewhere if this process dies.
+        """
+        return await self._desk.submit(agent, message, options)
+
+    async def recover(self) -> Sequence[str]:
+        """Queue the runs that nobody drives and that have something to do; their ids.
+
+        Those that wait for a human are left to wait.
+        """
+        return await self._open.recovery.recover()
+
+    def serving(self) -> AbstractAsyncContextManager[None]:
+        """Inside `async with`, this process takes up what others left: at once, then whenever a
+        lease, or the time given to decide, is over.
+        """
+        return self._open.recovery.serving()
+
+    async def drain(self, *, within: float | None = None) -> bool:
+        """Wait until no run is queued or driven in the background here; False when it takes more
+        seconds than `within`.
+        """
+        return await self._open.jobs.drain(within)
+
+    @property
+    def parked(self) -> Mapping[str, LoomError]:
+        """Runs that could not be driven in the background, and why; each is tried again later."""
+        return self._open.jobs.parked
 
     async def result(self, run_id: str, *, tenant: str = "default") -> RunResult:
         """What a run produced so far."""

@@ -26,18 +26,23 @@ Attachment = bytes | str | Path
 MAX_ID = 256
 
 
-class RunOptions(TypedDict, total=False):
-    """What may accompany a message."""
+class SubmitOptions(TypedDict, total=False):
+    """What may accompany the message of a run in the background."""
 
     session: str | None
     tenant: str
     attachments: Sequence[Attachment]
     context: Mapping[str, object] | None
     judges: Literal["auto", "force", "skip"]
-    approver: Approver | None
     by: str
     channel: Channel
     run_id: str | None
+
+
+class RunOptions(SubmitOptions, total=False):
+    """What may accompany a message."""
+
+    approver: Approver | None
 
 
 class DecisionOptions(TypedDict, total=False):
@@ -55,7 +60,9 @@ class DecisionOptions(TypedDict, total=False):
     tenant: str
 
 
-async def requested(host: Host, agent: str, message: str, options: RunOptions) -> Request:
+async def requested(
+    host: Host, agent: str, message: str, options: SubmitOptions, *, approver: bool = False
+) -> Request:
     """Request of a caller.
 
     Raises:
@@ -87,7 +94,7 @@ async def requested(host: Host, agent: str, message: str, options: RunOptions) -
         files=stored,
         context=options.get("context") or {},
         judges=judges,
-        approver=options.get("approver") is not None,
+        approver=approver,
     )
 
 
@@ -180,7 +187,8 @@ async def streamed(
     host: Host, agent: str, message: str, options: RunOptions
 ) -> AsyncGenerator[Shown]:
     """What a run shows, from its first event on; closing the generator stops the run."""
-    request = await requested(host, agent, message, options)
+    approver = options.get("approver") is not None
+    request = await requested(host, agent, message, options, approver=approver)
     scene = await host.runs.start(request)
     async with aclosing(host.runs.follow(scene)) as shown:
         async for item in shown:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 Approver = Callable[[PendingApproval], Awaitable[bool] | bool]
 """Decides a question in the process of the caller; it runs on the event loop."""
 
+HELD = 0.2
+"""Seconds between two looks at a run that another process drives."""
+
 _PLAIN = CallerOptions()
 
 Files = tuple[ImageBlock | FileBlock, ...]
@@ -90,7 +93,7 @@ class Runs:
 
     async def run(self, request: Request, approver: Approver | None = None) -> RunState:
         """Start a run and drive it; an inline approver decides what would wait."""
-        state = await self.drive(await self.start(request))
+        state = await self._alone(await self.start(request))
         while approver is not None and (asked := pending(state)) and state.ending is None:
             ref = RunRef(state.tenant_id, state.session_id, state.run_id, state.run_id)
             known: Known | None = None
@@ -103,6 +106,30 @@ class Runs:
             state = await self._advance(ref, known)
         return state
 
+    async def _alone(self, scene: Scene, show: Callable[[Shown], None] | None = None) -> RunState:
+        """Drive a run that was just written; what a sweeper took first is waited for."""
+        while True:
+            try:
+                return await self.drive(scene, show)
+            except RunHeldError:
+                await self._host.ports.clock.sleep(HELD)
+                scene = await self._scene(scene.ref)
+
+    async def submit(self, request: Request) -> RunState:
+        """Write, on the disk, that a run was asked, and queue it."""
+        scene = await self.start(request, sync=True)
+        self._host.jobs.put(scene.ref)
+        return scene.state or await self.state(scene.ref)
+
+    async def advance(self, ref: RunRef) -> RunState:
+        """Go on with a run that nobody here waits for.
+
+        Raises:
+            RunHeldError: a living driver holds it.
+
+        """
+        return await self.drive(await self._scene(ref))
+
     async def read(self, tenant_id: str, run_id: str) -> RunState:
         """State of a run, by its id."""
         return await self.state(await self.locate(tenant_id, run_id))
@@ -112,7 +139,7 @@ class Runs:
         shown: asyncio.Queue[Shown | None] = asyncio.Queue()
         for event in await self.events(scene.ref):
             shown.put_nowait(event)
-        task = asyncio.get_running_loop().create_task(self.drive(scene, shown.put_nowait))
+        task = asyncio.get_running_loop().create_task(self._alone(scene, shown.put_nowait))
         task.add_done_callback(lambda _: shown.put_nowait(None))
         try:
             while (item := await shown.get()) is not None:
