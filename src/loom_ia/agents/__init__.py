@@ -1,5 +1,23 @@
 """Agents as a configuration describes them."""
 
-from loom_ia.agents.spec import AgentSpec, ApprovalSection, MainRole, PolicyHook, PythonTool
+from loom_ia.agents.spec import (
+    AgentSpec,
+    ApprovalSection,
+    ContractSection,
+    MainRole,
+    OutputSection,
+    PolicyHook,
+    PythonTool,
+    RepairSection,
+)
 
-__all__ = ("AgentSpec", "ApprovalSection", "MainRole", "PolicyHook", "PythonTool")
+__all__ = (
+    "AgentSpec",
+    "ApprovalSection",
+    "ContractSection",
+    "MainRole",
+    "OutputSection",
+    "PolicyHook",
+    "PythonTool",
+    "RepairSection",
+)

@@ -10,12 +10,13 @@ from datetime import timedelta
 from functools import cache
 from typing import Literal
 
-from loom_ia.agents.spec import AgentSpec, PythonTool
+from loom_ia.agents.spec import AgentSpec, ContractSection, OutputSection, PythonTool
 from loom_ia.core.model import ModelSpec, ToolSpec
 from loom_ia.core.names import safe_name
-from loom_ia.core.plan import Asking, Plan, ToolPlan
-from loom_ia.core.ports import Artifacts, Check, Model, Tool, ToolContext
+from loom_ia.core.plan import Asking, Plan, Remedy, ToolPlan
+from loom_ia.core.ports import Artifacts, Check, Form, Model, Tool, ToolContext
 from loom_ia.core.pricing import prices_of
+from loom_ia.core.state import CONTRACT
 from loom_ia.core.templates import Template
 from loom_ia.core.text import Text
 from loom_ia.core.wording import Language, say
@@ -109,7 +110,10 @@ def compile_agent(spec: AgentSpec, prompt: Template, workshop: Workshop) -> Comp
     """
     tools = tuple(_mounted(spec, n, workshop) for n in range(len(spec.tools)))
     policies = tuple(_hooked(spec, n, workshop) for n in range(len(spec.policies)))
+    output = spec.output
     plan = Plan(
+        checks=() if output is None else (CONTRACT,),
+        remedies={} if output is None else {CONTRACT: _remedy(output)},
         tools={t.tool.spec.name: t.plan for t in tools},
         max_iterations=spec.max_iterations,
         timeout=None if spec.timeout is None else timedelta(seconds=spec.timeout),
@@ -137,6 +141,7 @@ def compile_agent(spec: AgentSpec, prompt: Template, workshop: Workshop) -> Comp
         tool_timeout=workshop.tool_timeout,
         parallel=workshop.parallel,
         before_tool=policies,
+        contract=None if output is None else _form(output, workshop),
     )
     return Compiled(spec, prompt, world, tools, policies)
 
@@ -155,6 +160,18 @@ def _hooked(spec: AgentSpec, index: int, workshop: Workshop) -> Hook:
         language=workshop.language,
     )
     return Hook(function, said, settings, _policy_threads().run)
+
+
+def _remedy(output: OutputSection) -> Remedy:
+    return Remedy(output.repair.max_attempts, output.on_failure, output.fallback or "")
+
+
+def _form(section: ContractSection, workshop: Workshop) -> Form:
+    """A contract; what reads schemas and patterns is loaded by the first one."""
+    from loom_ia.policies.contract import Contract, Terms  # noqa: PLC0415
+
+    terms = Terms(section.schema_, section.must_match, section.must_not_match, section.max_chars)
+    return Contract(terms, workshop.language, _policy_threads().run)
 
 
 @cache

@@ -7,6 +7,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from loom_ia.core.plan import OnFailure
 from loom_ia.core.ports import Approval, OnUnknown, SideEffects
 
 _STRICT = ConfigDict(
@@ -59,6 +60,60 @@ class PythonTool(BaseModel):
     """Seconds that one call may take."""
 
 
+class ContractSection(BaseModel):
+    """The form that an output must have."""
+
+    model_config = _STRICT
+
+    schema_: dict[str, object] | None = Field(default=None, alias="schema")
+    """JSON Schema (draft 2020-12): the output is the JSON value that fits it."""
+    schema_file: str | None = Field(default=None, min_length=1)
+    """The same, as a JSON or YAML file; its path starts from the folder of `loom.yaml`."""
+    must_match: str | None = Field(default=None, min_length=1)
+    """Regular expression that must be found in it."""
+    must_not_match: str | None = Field(default=None, min_length=1)
+    """Regular expression that must not be found in it."""
+    max_chars: int | None = Field(default=None, ge=1)
+    """Characters that it may have."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        asked = (self.schema_, self.schema_file, self.must_match, self.must_not_match)
+        if self.schema_ is not None and self.schema_file is not None:
+            code = "two_schemas"
+            raise PydanticCustomError(
+                code, "both 'schema' and 'schema_file' are given; keep one of them"
+            )
+        if self.max_chars is None and not any(part is not None for part in asked):
+            code = "empty_contract"
+            raise PydanticCustomError(
+                code,
+                "this contract asks for nothing; give 'schema', 'schema_file', 'must_match', "
+                "'must_not_match' or 'max_chars'",
+            )
+        return self
+
+
+class RepairSection(BaseModel):
+    """How often a refused output may be given again."""
+
+    model_config = _STRICT
+
+    max_attempts: int = Field(default=1, ge=0, le=10)
+    """Answers that the model may give again, told what is wrong."""
+
+
+class OutputSection(ContractSection):
+    """The form that an answer must have, and what is done of one that has not."""
+
+    repair: RepairSection = Field(default_factory=RepairSection)
+    """How often its author may correct it."""
+    on_failure: OnFailure = "fail"
+    """When it stays wrong: the run fails, it leaves marked unverified, or `fallback` leaves."""
+    fallback: str | None = Field(default=None, min_length=1)
+    """What leaves instead, with `on_failure: fallback`."""
+
+
 class PolicyHook(BaseModel):
     """A policy plugged into an agent."""
 
@@ -104,6 +159,8 @@ class AgentSpec(BaseModel):
     """What the model may call."""
     policies: tuple[PolicyHook, ...] = Field(default=(), strict=False)
     """Code that lets calls through, corrects, refuses or stops them, in this order."""
+    output: OutputSection | None = None
+    """The form that its answer must have."""
     approval: ApprovalSection = Field(default_factory=ApprovalSection)
     """How it asks people before the calls that need it."""
     timeout: float | None = Field(default=None, gt=0)

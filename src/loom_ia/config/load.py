@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from loom_ia.agents.spec import AgentSpec
 from loom_ia.config.checks import check
+from loom_ia.config.contracts import with_schemas
 from loom_ia.config.errors import ConfigError, Issue
 from loom_ia.config.files import folder
 from loom_ia.config.loaded import Agent, Loaded
@@ -59,9 +60,11 @@ def load(
     agents = (*_inline(config, source), *_files(root, source, gathered))
     prompts = _folder(root, source, "prompts_dir", "prompts/")
     agents, texts = _with_prompts(agents, prompts, gathered)
+    agents, schemas = _with_schemas(agents, root, gathered)
     if config is None:
         raise ConfigError(gathered.issues)
-    files = (Path(path), *(Path(agent.source.path) for agent in agents if agent.at == ()), *texts)
+    files = (Path(path), *(Path(agent.source.path) for agent in agents if agent.at == ()))
+    files = (*files, *texts, *schemas)
     loaded = Loaded(config, source, root, active, agents, files)
     gathered.issues.extend(check(loaded))
     if gathered.issues:
@@ -86,14 +89,15 @@ def from_python(
     active = choose(profile, environ or {}, source)
     changes = config.profiles.get(active.name) if active.name else None
     if changes:
-        document = config.model_dump(mode="json", exclude_unset=True)
+        document = config.model_dump(mode="json", exclude_unset=True, by_alias=True)
         laid, overrides = overlay(Source("", document), str(active.name))
         config = validated(LoomConfig, laid)
         active = replace(active, overrides=overrides)
     gathered = _Gathered()
     base = root or Path()
     agents, texts = _with_prompts(_inline(config, source), base / config.prompts_dir, gathered)
-    loaded = Loaded(config, source, base, active, agents, texts)
+    agents, schemas = _with_schemas(agents, base, gathered)
+    loaded = Loaded(config, source, base, active, agents, (*texts, *schemas))
     gathered.issues.extend(check(loaded))
     if gathered.issues:
         raise ConfigError(gathered.issues)
@@ -139,6 +143,18 @@ def _with_prompts(
             files.append(prompts / name)
         prompt = gathered.take(lambda agent=agent: prompt_of(agent, prompts))
         done.append(replace(agent, prompt=prompt or agent.prompt))
+    return tuple(done), tuple(files)
+
+
+def _with_schemas(
+    agents: tuple[Agent, ...], root: Path, gathered: _Gathered
+) -> tuple[tuple[Agent, ...], tuple[Path, ...]]:
+    done: list[Agent] = []
+    files: list[Path] = []
+    for agent in agents:
+        read = gathered.take(lambda agent=agent: with_schemas(agent, root))
+        done.append(agent if read is None else read[0])
+        files += () if read is None else read[1]
     return tuple(done), tuple(files)
 
 

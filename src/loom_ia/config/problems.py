@@ -147,13 +147,16 @@ def keys_at(model: type[BaseModel], loc: Loc) -> tuple[str, ...]:
     for step in loc:
         found = _step(found, step)
     inner = _model(found)
-    return tuple(inner.model_fields) if inner else ()
+    if inner is None:
+        return ()
+    return tuple(field.alias or name for name, field in inner.model_fields.items())
 
 
 def _step(annotation: object, step: str | int) -> object:
     inner = _model(annotation)
     if inner is not None:
-        field = inner.model_fields.get(str(step))
+        fields = {field.alias or name: field for name, field in inner.model_fields.items()}
+        field = fields.get(str(step))
         return field.annotation if field else None
     bare = _bare(annotation)
     arguments = get_args(bare)

@@ -31,8 +31,10 @@ class _WithDocstrings(GenerateJsonSchema):
         written = super().model_schema(schema)
         properties: dict[str, dict[str, object]] = written.get("properties", {})
         for name, text in field_docstrings(schema["cls"]).items():
-            if name in properties:
-                properties[name].setdefault("description", text)
+            field = schema["cls"].model_fields.get(name)
+            shown = (field.alias if field else None) or name
+            if shown in properties:
+                properties[shown].setdefault("description", text)
         return written
 
 
@@ -44,7 +46,15 @@ def json_schema() -> dict[str, object]:
 
 @cache
 def field_docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """Docstring under each field of a model's class."""
+    """Docstring under each field of a model's class, and of those that it extends."""
+    described: dict[str, str] = {}
+    for part in reversed(model.__mro__):
+        if issubclass(part, BaseModel) and part is not BaseModel:
+            described |= _docstrings(part)
+    return described
+
+
+def _docstrings(model: type[BaseModel]) -> dict[str, str]:
     tree = ast.parse(textwrap.dedent(inspect.getsource(model)))
     found = next(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     described: dict[str, str] = {}

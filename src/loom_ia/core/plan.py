@@ -55,6 +55,23 @@ class Asking:
 ASKING = Asking()
 
 
+OnFailure = Literal["fail", "unverified", "fallback"]
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What is done of an answer that a check refuses."""
+
+    max_repairs: int = 1
+    """Answers that its author may give again for this check."""
+    on_failure: OnFailure = "fail"
+    fallback: str = ""
+    """Answer that leaves instead, under `fallback`."""
+
+
+REMEDY = Remedy()
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Rules of one agent."""
@@ -68,11 +85,15 @@ class Plan:
     """Launches of tools in a run."""
     checks: tuple[str, ...] = ()
     """Checks of an answer, in order."""
-    max_repairs: int = 1
-    on_failure: Literal["fail", "unverified", "fallback"] = "fail"
+    remedies: Mapping[str, Remedy] = field(default_factory=dict[str, Remedy])
+    """What is done of what each of them refuses, where it is not the usual."""
     fallback: str = ""
-    """Answer that leaves when a last answer is empty, or refused under `fallback`."""
+    """Answer that leaves when a last answer is empty."""
 
     def of(self, name: str) -> ToolPlan:
         """Rules of a tool; a tool that is not there has those of an undeclared one."""
         return self.tools.get(name, UNDECLARED)
+
+    def remedy(self, check: str) -> Remedy:
+        """What is done of what a check refuses."""
+        return self.remedies.get(check, REMEDY)

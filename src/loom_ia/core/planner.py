@@ -154,12 +154,13 @@ def _refused(state: RunState, plan: Plan, _now: datetime) -> Found:
     answer = state.answer
     if answer is None or answer.refused_by is None:
         return None
-    if not answer.final and state.repairs < plan.max_repairs:
+    remedy, done = plan.remedy(answer.refused_by), state.repairs.get(answer.refused_by, 0)
+    if not answer.final and done < remedy.max_repairs:
         return Repair(answer.diagnosis)
-    if plan.on_failure == "unverified":
+    if remedy.on_failure == "unverified":
         return Complete(verified=False)
-    if plan.on_failure == "fallback":
-        return Complete(text=plan.fallback, verified=False)
+    if remedy.on_failure == "fallback":
+        return Complete(text=remedy.fallback or plan.fallback, verified=False)
     params: dict[str, object] = {"check": answer.refused_by, "diagnosis": answer.diagnosis}
     return Fail(AnswerRefusedError.code, params)
 

@@ -26,6 +26,8 @@ Status = Literal[
     "failed",
     "cancelled",
 ]
+CONTRACT = "contract"
+"""Name of the check of an answer's form."""
 _new = object.__new__
 ENDED: frozenset[Status] = frozenset({"completed", "failed", "cancelled"})
 
@@ -101,6 +103,8 @@ class PendingAnswer:
     """Checks that accepted it, or were skipped."""
     refused_by: str | None = None
     diagnosis: str = ""
+    parsed: bool = False
+    """A contract read the text as JSON."""
 
     def evolve(self, **changes: object) -> PendingAnswer:
         """This answer with other values."""
@@ -121,6 +125,8 @@ class Ending:
     status: Status
     text: str = ""
     verified: bool = True
+    parsed: bool = False
+    """The text is JSON that a contract accepted."""
     code: str = ""
     params: Mapping[str, object] = field(default_factory=dict[str, object])
     resumable: bool = False
@@ -150,7 +156,10 @@ class RunState:
     calls: tuple[Call, ...] = ()
     launches: int = 0
     answer: PendingAnswer | None = None
-    repairs: int = 0
+    repairs: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Answers set aside, by the check that refused them."""
+    aside: frozenset[int] = frozenset()
+    """Places, among the messages, of refused answers and of what their author was told."""
     exhausted: str | None = None
     """Budget that was exceeded under `stop`."""
     cancel: CancelRequested | None = None

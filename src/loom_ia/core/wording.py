@@ -59,6 +59,24 @@ _SENTENCES: dict[str, tuple[str, str]] = {
         "la règle {policy} change encore les arguments à la dernière vérification",
         "the rule {policy} still changes the arguments at the last check",
     ),
+    "repair": (
+        (
+            "Ta réponse n'est pas acceptée. Ce qui ne va pas :\n{diagnosis}\n"
+            "Corrige et renvoie la réponse complète, sans rien d'autre."
+        ),
+        (
+            "Your answer is not accepted. What is wrong:\n{diagnosis}\n"
+            "Correct it and send the whole answer again, and nothing else."
+        ),
+    ),
+    "set_aside": (
+        "Non exécuté : la réponse qui le demandait n'est pas acceptée.",
+        "Not executed: the answer that asked for it is not accepted.",
+    ),
+    "misformed": (
+        "L'outil a répondu, et sa réponse n'a pas la forme attendue : {diagnosis}",
+        "The tool answered, and its answer does not have the expected form: {diagnosis}",
+    ),
     "not_again": (
         "{told} Elle n'est pas relancée : {reason}",
         "{told} It is not launched again: {reason}",
@@ -133,6 +151,85 @@ _SENTENCES: dict[str, tuple[str, str]] = {
     ),
 }
 
+_FORM: dict[str, tuple[str, str]] = {
+    "form_root": ("la réponse", "the answer"),
+    "form_time": (
+        "la forme n'a pas pu être vérifiée ; réponds plus simplement",
+        "the form could not be checked; answer more simply",
+    ),
+    "form_more": ("et {count} autre(s) problème(s)", "and {count} more problem(s)"),
+    "form_no_json": (
+        "aucun JSON dans la réponse ; donne une valeur JSON conforme à ce schéma : {schema}",
+        "no JSON in the answer; give a JSON value that fits this schema: {schema}",
+    ),
+    "form_no_json_bare": (
+        "aucun JSON dans la réponse ; donne la valeur JSON demandée",
+        "no JSON in the answer; give the JSON value that is asked for",
+    ),
+    "form_max_chars": (
+        "{count} caractères ; au plus {limit}",
+        "{count} characters; at most {limit}",
+    ),
+    "form_must_match": (
+        "rien n'y correspond à l'expression {pattern}",
+        "nothing in it matches the expression {pattern}",
+    ),
+    "form_must_not_match": (
+        "un passage correspond à l'expression {pattern}, qui ne doit pas s'y trouver",
+        "a part of it matches the expression {pattern}, which must not be found there",
+    ),
+    "form_pattern_time": (
+        "l'expression {pattern} n'a pas pu être vérifiée à temps ; réponds plus court",
+        "the expression {pattern} could not be checked in time; answer more briefly",
+    ),
+    "form_required": ("clé(s) absente(s) : {names}", "missing key(s): {names}"),
+    "form_additionalProperties": ("clé(s) en trop : {names}", "unexpected key(s): {names}"),
+    "form_type": ("type attendu : {limit} ; reçu {value}", "expected type: {limit}; got {value}"),
+    "form_enum": (
+        "valeurs acceptées : {limit} ; reçu {value}",
+        "accepted values: {limit}; got {value}",
+    ),
+    "form_const": ("valeur attendue : {limit} ; reçu {value}", "expected: {limit}; got {value}"),
+    "form_pattern": (
+        "doit suivre le motif {limit} ; reçu {value}",
+        "must match {limit}; got {value}",
+    ),
+    "form_minimum": ("doit être ≥ {limit} ; reçu {value}", "must be ≥ {limit}; got {value}"),
+    "form_maximum": ("doit être ≤ {limit} ; reçu {value}", "must be ≤ {limit}; got {value}"),
+    "form_exclusiveMinimum": (
+        "doit être > {limit} ; reçu {value}",
+        "must be > {limit}; got {value}",
+    ),
+    "form_exclusiveMaximum": (
+        "doit être < {limit} ; reçu {value}",
+        "must be < {limit}; got {value}",
+    ),
+    "form_multipleOf": (
+        "doit être un multiple de {limit} ; reçu {value}",
+        "must be a multiple of {limit}; got {value}",
+    ),
+    "form_minLength": (
+        "au moins {limit} caractères ; reçu {count}",
+        "at least {limit} characters; got {count}",
+    ),
+    "form_maxLength": (
+        "au plus {limit} caractères ; reçu {count}",
+        "at most {limit} characters; got {count}",
+    ),
+    "form_minItems": (
+        "au moins {limit} éléments ; reçu {count}",
+        "at least {limit} items; got {count}",
+    ),
+    "form_maxItems": (
+        "au plus {limit} éléments ; reçu {count}",
+        "at most {limit} items; got {count}",
+    ),
+    "form_other": (
+        "ne respecte pas {name} : {limit}",
+        "does not respect {name}: {limit}",
+    ),
+}
+
 _REASONS: dict[str, tuple[str, str]] = {
     "timeout": ("délai dépassé", "timed out"),
     "cancelled": ("arrêt demandé", "stopped"),
@@ -149,7 +246,7 @@ def say(language: Language, key: str, **params: object) -> str:
         KeyError: no sentence has this key.
 
     """
-    french, english = _SENTENCES[key]
+    french, english = _SENTENCES.get(key) or _FORM[key]
     return (french if language == "fr" else english).format(**params)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from functools import partial
 from types import AsyncGeneratorType
@@ -75,8 +75,11 @@ class Attempt:
 class Attempts:
     """Asks models; the pieces of a shown attempt go to the followers, what it thinks never does."""
 
-    def __init__(self, scene: Scene, flight: Flight) -> None:
-        self._scene, self._flight = scene, flight
+    def __init__(
+        self, scene: Scene, flight: Flight, show: Callable[[TextDelta], None] | None = None
+    ) -> None:
+        """`show` takes the pieces of shown attempts; the followers of the run do by default."""
+        self._scene, self._flight, self._show = scene, flight, show or scene.show
 
     async def answer(self, attempt: Attempt) -> Answer:
         """The answer of one attempt, fit to be a fact; the circuit breaker is told.
@@ -114,7 +117,7 @@ class Attempts:
 
     async def _pieces(self, attempt: Attempt, watch: Watch | None = None) -> Answer | None:
         """The answer at the end of a stream; the stream is closed."""
-        show, run_id = self._scene.show, self._scene.ref.run_id
+        show, run_id = self._show, self._scene.ref.run_id
         stream = attempt.seat.model.stream(attempt.request)
         try:
             async for chunk in stream:

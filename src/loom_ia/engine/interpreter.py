@@ -34,9 +34,11 @@ from loom_ia.core.events import (
 )
 from loom_ia.core.state import Call
 from loom_ia.core.wording import say, unknown
+from loom_ia.engine.curtain import Curtain
 from loom_ia.engine.flight import Flight
 from loom_ia.engine.model_call import ModelCalls
 from loom_ia.engine.pen import Pen, end
+from loom_ia.engine.review import Reviews
 from loom_ia.engine.settling import Settling
 from loom_ia.engine.tool_batch import ToolBatches
 from loom_ia.engine.world import Scene
@@ -54,7 +56,9 @@ class Interpreter:
 
     def __init__(self, scene: Scene, flight: Flight, epoch: int) -> None:
         self._scene, self._flight, self._epoch = scene, flight, epoch
-        self._models = ModelCalls(scene, flight)
+        self._curtain = Curtain(scene)
+        self._models = ModelCalls(scene, flight, self._curtain)
+        self._reviews = Reviews(scene, flight)
         self._settling = Settling(scene, flight, epoch)
 
     @cached_property
@@ -69,13 +73,20 @@ class Interpreter:
         """
         match effect:
             case CallModel():
+                self._curtain.lift()
                 return self._models.call(effect, pen)
             case RunTools():
+                self._curtain.lift()
                 return self._tools.run(effect, pen)
             case Ask():
                 return self._tools.ask(effect, pen)
             case Close():
                 pen.take("plan", str(effect.step), StepClosed.make(effect.step))
+            case Review():
+                return self._reviews.review(effect, pen)
+            case Repair():
+                self._curtain.drop()
+                self._reviews.repair(effect, pen)
             case Settle():
                 return self._settling.settle(effect.call, pen)
             case Expire():
@@ -83,10 +94,16 @@ class Interpreter:
             case Abandon():
                 pen.take("plan", effect.call.id, self._abandoned(effect.call))
             case _:
+                self._reveal(effect, pen)
                 return end(pen, self._ending(effect))
         return None
 
-    def _ending(self, effect: Complete | Fail | Stop | Review | Repair | Drive) -> Payload:
+    def _reveal(self, effect: Effect, pen: Pen) -> None:
+        answer = pen.state.answer
+        if isinstance(effect, Complete) and answer is not None:
+            self._curtain.lift(answer.text if effect.text is None else effect.text)
+
+    def _ending(self, effect: Complete | Fail | Stop | Drive) -> Payload:
         match effect:
             case Complete():
                 return RunCompleted.make(effect.text, verified=effect.verified)
@@ -94,7 +111,7 @@ class Interpreter:
                 return RunFailed(code=effect.code, params=effect.params, resumable=effect.resumable)
             case Stop():
                 return RunCancelled(still_running=self._tools.still_running)
-            case Review() | Repair() | Drive():
+            case Drive():
                 return self._unperformed(effect)
         assert_never(effect)
 

@@ -18,7 +18,6 @@ from loom_ia.core.events import (
 from loom_ia.core.failures import ModelError, ModelSuspendedError
 from loom_ia.core.model import (
     Answer,
-    Discard,
     Message,
     ModelRequest,
     ToolCallBlock,
@@ -30,6 +29,7 @@ from loom_ia.core.trusted import lean
 from loom_ia.core.wording import say
 from loom_ia.engine.answers import counted
 from loom_ia.engine.attempts import Attempt, Attempts, exchanged
+from loom_ia.engine.curtain import Curtain
 from loom_ia.engine.flight import Flight, HaltedError
 from loom_ia.engine.pen import Pen, end
 from loom_ia.engine.resilience import (
@@ -51,9 +51,9 @@ USABLE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 class ModelCalls:
     """Performs CallModel."""
 
-    def __init__(self, scene: Scene, flight: Flight) -> None:
-        self._scene, self._flight = scene, flight
-        self._attempts = Attempts(scene, flight)
+    def __init__(self, scene: Scene, flight: Flight, curtain: Curtain) -> None:
+        self._scene, self._flight, self._curtain = scene, flight, curtain
+        self._attempts = Attempts(scene, flight, curtain.show)
         self._transcript = Transcript(scene)
         self._chain = Chain(scene.world.seats)
         self._estimate = Estimate()
@@ -81,7 +81,7 @@ class ModelCalls:
         try:
             answer = await self._attempts.answer(attempt)
         except (ModelError, HaltedError) as error:
-            self._scene.show(Discard(run_id=self._scene.ref.run_id))
+            self._curtain.drop()
             pen.take("outcome", span, *self._attempts.failed(attempt, error))
             if isinstance(error, ModelError):
                 await self._after(effect, attempt, error, pen)

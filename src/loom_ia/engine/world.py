@@ -20,6 +20,7 @@ from loom_ia.core.ports import (
     Blobs,
     Check,
     Clock,
+    Form,
     Ids,
     Journal,
     Leases,
@@ -66,6 +67,8 @@ class World:
     parallel: int = PARALLEL
     before_tool: Sequence[Hook] = ()
     """Policies that speak on a call before it is asked about and before it leaves, in order."""
+    contract: Form | None = None
+    """The form that the answer must have."""
     breaker: Breaker | None = None
     fallbacks: Sequence[Seat] = ()
     """Models asked when the first one fails, in order."""
@@ -74,6 +77,11 @@ class World:
     """Reads what messages name."""
     parts: dict[str, bytes] = field(init=False, default_factory=dict[str, bytes])
     """What a request holds before its messages, as it is digested; written once."""
+
+    @property
+    def judged(self) -> bool:
+        """True when what the model says may be refused before it leaves."""
+        return bool(self.plan.checks)
 
     @property
     def seats(self) -> Sequence[Seat]:

@@ -154,7 +154,8 @@ def _final(state: RunState) -> bool:
 
 def _told(state: RunState, language: Language) -> list[Message]:
     """Messages of one run, closed so that another can follow."""
-    kept = [m for m in state.messages if m.mark == "accepted"]
+    left = state.aside | _unsaid(state)
+    kept = [m for n, m in enumerate(state.messages) if m.mark == "accepted" and n not in left]
     if state.calls:
         results = tuple(_result(call, language) for call in state.calls)
         kept.append(Message(role="tool", blocks=results))
@@ -162,6 +163,18 @@ def _told(state: RunState, language: Language) -> list[Message]:
     messages = [m for m in (_clean(m, names) for m in kept) if m is not None]
     closing = _closing(state, language)
     return [*messages, closing] if closing is not None else messages
+
+
+def _unsaid(state: RunState) -> frozenset[int]:
+    """Place of a last answer that did not leave as it was: refused, or replaced by another."""
+    answer, ending = state.answer, state.ending
+    if answer is None or answer.terminal is not None or not state.messages:
+        return frozenset()
+    last = state.messages[-1]
+    if last.role != "assistant" or last.calls:
+        return frozenset()
+    left = ending is not None and ending.status == "completed" and ending.text == last.text
+    return frozenset() if left else frozenset({len(state.messages) - 1})
 
 
 def _result(call: Call, language: Language) -> ToolResultBlock:

@@ -31,7 +31,7 @@ from loom_ia.core.events import (
 )
 from loom_ia.core.fold import fold
 from loom_ia.core.model import Message, TextBlock, ToolCallBlock, user
-from loom_ia.core.plan import CRASHES, Plan, ToolPlan
+from loom_ia.core.plan import CRASHES, Plan, Remedy, ToolPlan
 from loom_ia.core.planner import NOTHING, TABLE, diagram, next_effect
 from loom_ia.core.state import PendingAnswer, RunState
 
@@ -252,17 +252,17 @@ def refused(*, final: bool = False) -> RunState:
     [
         (Plan(checks=("contrat",)), False, effects.Repair("trop court")),
         (
-            Plan(checks=("contrat",), max_repairs=0, on_failure="unverified"),
+            Plan(checks=("contrat",), remedies={"contrat": Remedy(0, "unverified")}),
             False,
             effects.Complete(verified=False),
         ),
         (
-            Plan(checks=("contrat",), max_repairs=0, on_failure="fallback", fallback="repli"),
+            Plan(checks=("contrat",), remedies={"contrat": Remedy(0, "fallback", "repli")}),
             False,
             effects.Complete(text="repli", verified=False),
         ),
         (
-            Plan(checks=("contrat",), on_failure="fail"),
+            Plan(checks=("contrat",), remedies={"contrat": Remedy(on_failure="fail")}),
             True,
             effects.Fail("answer_refused", {"check": "contrat", "diagnosis": "trop court"}),
         ),

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from loom_ia.access.cli.session import printable
 from loom_ia.access.cli.table import instant
-from loom_ia.core.projections.calls import CallNode, Question
+from loom_ia.core.projections.calls import CallNode, CheckNode, Question
 from loom_ia.core.projections.trace import ModelNode, Note, TraceRun
 from loom_ia.core.text import Text
 
@@ -36,6 +36,15 @@ WHYS = {
     "unknown": Text("nobody knows whether it acted"),
     "changed": Text("the tool changed since"),
 }
+DECISIONS = {
+    "replace": Text("replaced"),
+    "repair": Text("to correct"),
+    "deny": Text("refused"),
+    "pause": Text("a human must decide"),
+    "stop": Text("stopped"),
+    "fail": Text("failed the run"),
+    "continue": Text("accepted"),
+}
 NOTES = {
     "crashed": Text("{at}: the previous driver had died, the run was taken over"),
     "resumed": Text("{at}: resumed by {by}"),
@@ -59,11 +68,51 @@ def lines(tree: TraceRun, *, full: bool) -> Iterator[str]:
     for step in tree.steps:
         yield _line(1, Text("step {number}", {"number": step.number}))
         for node in step.nodes:
-            yield from _model(node, full=full) if node.kind == "model" else _tool(node, full=full)
+            yield from _node(node, full=full)
     for note in tree.notes:
         yield _line(1, _note(note))
     if result.error is not None:
         yield _line(1, Text("failed: {error}", {"error": _short(result.error, full=full)}))
+
+
+def _node(node: ModelNode | CallNode | CheckNode, *, full: bool) -> Iterator[str]:
+    match node:
+        case ModelNode():
+            yield from _model(node, full=full)
+        case CallNode():
+            yield from _tool(node, full=full)
+        case CheckNode():
+            yield _line(2, _said(node))
+            yield from _details(node, full=full)
+
+
+def _said(node: CheckNode) -> Text:
+    values: dict[str, object] = {"name": node.name, "point": node.point, "said": _verdict(node)}
+    if node.point:
+        return Text("policy {name} ({point}) — {said}", values)
+    if node.scores or node.skipped:
+        return Text("judge {name} — {said}", values)
+    return Text("check {name} — {said}", values)
+
+
+def _verdict(node: CheckNode) -> Text:
+    if node.skipped:
+        return Text("skipped")
+    if node.decision:
+        return DECISIONS[node.decision]
+    if node.changed and node.accepted:
+        return Text("accepted, once put in form")
+    return Text("accepted") if node.accepted else Text("refused")
+
+
+def _details(node: CheckNode, *, full: bool) -> Iterator[str]:
+    if node.skipped:
+        yield _part(Text("why"), node.skipped, full=full)
+    if node.scores:
+        scores = ", ".join(f"{name} {score:g}" for name, score in node.scores.items())
+        yield _part(Text("scores"), scores, full=full)
+    if node.diagnosis:
+        yield _part(Text("diagnosis"), node.diagnosis, full=full)
 
 
 def duration(ms: float) -> str:
@@ -121,6 +170,10 @@ def _tool(node: CallNode, *, full: bool) -> Iterator[str]:
         params["state"] = STATES[node.status]
         yield _line(2, Text("tool {name} — {time}, {state}", params))
     yield _part(Text("arguments"), _json(node.arguments), full=full)
+    for said in node.checks:
+        yield _part(Text("checked"), f"{said.name} — {_verdict(said)}", full=full)
+        if said.diagnosis:
+            yield _part(Text("diagnosis"), said.diagnosis, full=full)
     for question in node.questions:
         yield from _question(question, full=full)
     if node.launches > 1:

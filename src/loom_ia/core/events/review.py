@@ -11,8 +11,8 @@ from loom_ia.core.cleaning import CleanText
 from loom_ia.core.events.envelope import CannotApplyError, Outcome, Payload
 from loom_ia.core.events.model import refusal
 from loom_ia.core.model import Message
-from loom_ia.core.omit import EMPTY
-from loom_ia.core.state import RunState
+from loom_ia.core.omit import EMPTY, NONE
+from loom_ia.core.state import CONTRACT, PendingAnswer, RunState
 
 
 class Verdict(Payload):
@@ -34,17 +34,20 @@ class Verdict(Payload):
         if answer is None or answer.subject != self.subject or answer.refused_by is not None:
             return state
         if self.accepted:
-            passed = answer.passed | {self.check}
-            return state.evolve(answer=answer.evolve(passed=passed))
+            return state.evolve(answer=self.accept(answer))
         refused = answer.evolve(refused_by=self.check, diagnosis=self.diagnosis)
         return state.evolve(answer=refused)
+
+    def accept(self, answer: PendingAnswer) -> PendingAnswer:
+        """The answer, once this check has accepted it."""
+        return answer.evolve(passed=answer.passed | {self.check})
 
 
 class GuardChecked(Verdict):
     """A contract or a policy judged something: a text, or the arguments of a call."""
 
     type: ClassVar[str] = "guard.checked"
-    content: ClassVar[frozenset[str]] = frozenset({"diagnosis"})
+    content: ClassVar[frozenset[str]] = frozenset({"diagnosis", "text"})
 
     point: Annotated[str, EMPTY] = ""
     """Where a policy spoke; empty for a contract."""
@@ -52,6 +55,10 @@ class GuardChecked(Verdict):
     """`replace`, `deny`, `pause` or `fail`."""
     call_id: Annotated[str, EMPTY] = ""
     """The call whose arguments were judged; `subject` is then their digest."""
+    text: Annotated[CleanText | None, NONE] = None
+    """What the judged text became; None when it stays as it was."""
+    parsed: Annotated[bool, EMPTY] = False
+    """The text was read as JSON."""
 
     @property
     def outcome(self) -> Outcome:
@@ -59,6 +66,15 @@ class GuardChecked(Verdict):
 
     def evolve(self, state: RunState) -> RunState:
         return state if self.call_id else super().evolve(state)
+
+    def accept(self, answer: PendingAnswer) -> PendingAnswer:
+        if self.text is not None:
+            answer = answer.evolve(text=self.text)
+        if not self.point:
+            answer = answer.evolve(parsed=self.parsed)
+        elif self.text is not None:  # the contract looks at what a policy made of its text
+            answer = answer.evolve(passed=answer.passed - {CONTRACT}, parsed=False)
+        return super().accept(answer)
 
 
 class JudgeEvaluated(Verdict):
@@ -89,16 +105,22 @@ class AnswerRefused(Payload):
         return "refused"
 
     def evolve(self, state: RunState) -> RunState:
-        if state.answer is None:
+        if state.answer is None or state.answer.refused_by is None:
             raise CannotApplyError
+        check = state.answer.refused_by
         results = tuple(c.result or refusal(c, self.not_executed) for c in state.calls)
         told = (Message(role="tool", blocks=results),) if results else ()
+        messages = state.messages.add(*told, self.message)
+        aside = {len(messages) - 1}
+        if not told:
+            aside.add(len(state.messages) - 1)
         return state.evolve(
             answer=None,
             calls=(),
             open_step=None,
-            repairs=state.repairs + 1,
-            messages=state.messages.add(*told, self.message),
+            repairs={**state.repairs, check: state.repairs.get(check, 0) + 1},
+            messages=messages,
+            aside=state.aside | aside,
         )
 
 

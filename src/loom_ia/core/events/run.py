@@ -175,8 +175,11 @@ class RunCompleted(Payload):
         return cls(text=text, verified=verified)
 
     def evolve(self, state: RunState) -> RunState:
-        text = self.text if self.text is not None else (state.answer.text if state.answer else "")
-        return _closed(state, Ending("completed", text=text, verified=self.verified))
+        answer = state.answer
+        if self.text is not None or answer is None:
+            return _closed(state, Ending("completed", self.text or "", self.verified))
+        parsed = answer.parsed
+        return _closed(state, Ending("completed", answer.text, self.verified, parsed=parsed))
 
 
 class RunFailed(Payload):

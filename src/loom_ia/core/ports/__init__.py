@@ -2,6 +2,7 @@
 
 from loom_ia.core.failures import ModelError
 from loom_ia.core.ports.bus import Bus, Listener
+from loom_ia.core.ports.checks import Finding, Form
 from loom_ia.core.ports.journal import (
     Append,
     Artifacts,
@@ -49,6 +50,8 @@ __all__ = (
     "Draft",
     "EventFilter",
     "Fence",
+    "Finding",
+    "Form",
     "Guard",
     "Ids",
     "InvalidArgumentsError",

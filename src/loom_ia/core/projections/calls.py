@@ -16,6 +16,8 @@ from loom_ia.core.events import (
     ChildWaiting,
     Decided,
     Event,
+    GuardChecked,
+    JudgeEvaluated,
     Principal,
     ToolAbandoned,
     ToolCalled,
@@ -51,6 +53,27 @@ class Question(BaseModel):
     """What a person said of a call whose outcome nobody knew."""
 
 
+class CheckNode(BaseModel):
+    """What code or a judge said of a text, of a request or of a call."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    kind: Literal["check"] = "check"
+    name: str
+    point: str = ""
+    """Where a policy spoke; empty for a contract or a judge."""
+    decision: str = ""
+    """What a policy decided."""
+    accepted: bool
+    diagnosis: str = ""
+    changed: bool = False
+    """It put another text in the place of what it judged."""
+    scores: dict[str, float] = {}
+    """Of each criterion of a judge, from 0 to 1."""
+    skipped: str = ""
+    """Why a judge did not run."""
+
+
 class CallNode(BaseModel):
     """One call of a tool."""
 
@@ -76,6 +99,24 @@ class CallNode(BaseModel):
     still_running: bool = False
     """It did not stop when it was asked to."""
     questions: tuple[Question, ...] = ()
+    checks: tuple[CheckNode, ...] = ()
+    """What was said of its arguments and of its result."""
+
+
+def checked(payload: GuardChecked | JudgeEvaluated) -> CheckNode:
+    """What one check said."""
+    judged = payload if isinstance(payload, JudgeEvaluated) else None
+    guard = payload if isinstance(payload, GuardChecked) else None
+    return CheckNode(
+        name=payload.check,
+        point=guard.point if guard else "",
+        decision=guard.decision if guard else "",
+        accepted=payload.accepted,
+        diagnosis=payload.diagnosis,
+        changed=guard is not None and guard.text is not None,
+        scores=judged.scores if judged else {},
+        skipped=judged.skipped if judged else "",
+    )
 
 
 def told(node: CallNode, event: Event, *, applied: bool) -> CallNode:

@@ -15,6 +15,8 @@ from loom_ia.core.events import (
     CancelRequested,
     ConfigChanged,
     Event,
+    GuardChecked,
+    JudgeEvaluated,
     LineQuarantined,
     ModelCalled,
     ModelFailed,
@@ -26,7 +28,7 @@ from loom_ia.core.events import (
 )
 from loom_ia.core.fold import apply
 from loom_ia.core.model import Usage
-from loom_ia.core.projections.calls import CallNode, told
+from loom_ia.core.projections.calls import CallNode, CheckNode, checked, told
 from loom_ia.core.projections.view import RunResult, result
 from loom_ia.core.state import RunState
 
@@ -79,7 +81,7 @@ class StepNode(Node):
 
     number: int
     kind: Literal["model", "tools"]
-    nodes: tuple[ModelNode | CallNode, ...] = ()
+    nodes: tuple[ModelNode | CallNode | CheckNode, ...] = ()
 
 
 class Note(Node):
@@ -143,12 +145,13 @@ class _Tree:
         self._kinds: dict[int, Literal["model", "tools"]] = {}
         self._models: dict[tuple[str, str], tuple[int, ModelNode]] = {}
         self._calls: dict[str, tuple[int, CallNode]] = {}
+        self._checks: list[tuple[int, CheckNode]] = []
 
     def steps(self) -> tuple[StepNode, ...]:
         """The steps, in order."""
-        nodes: dict[int, list[ModelNode | CallNode]] = {number: [] for number in self._kinds}
-        for number, node in (*self._calls.values(), *self._models.values()):
-            nodes[number].append(node)
+        nodes: dict[int, list[ModelNode | CallNode | CheckNode]] = {n: [] for n in self._kinds}
+        for number, node in (*self._calls.values(), *self._models.values(), *self._checks):
+            nodes.setdefault(number, []).append(node)
         return tuple(
             StepNode(number=number, kind=kind, nodes=tuple(nodes[number]))
             for number, kind in sorted(self._kinds.items())
@@ -163,6 +166,8 @@ class _Tree:
             return
         elif isinstance(payload, ModelCalled | ModelFailed | ModelResponded):
             self._model(payload, (event.span_id or str(payload.step), payload.role))
+        elif isinstance(payload, GuardChecked | JudgeEvaluated):
+            self._check(payload, state)
         elif isinstance(payload, StepOpened):
             self._open(payload.step, state)
         else:
@@ -172,6 +177,16 @@ class _Tree:
         known = self._calls.get(payload.call_id)
         if known is not None and (applied or known[1].status == "unknown"):
             self._calls[payload.call_id] = known[0], told(known[1], event, applied=applied)
+
+    def _check(self, payload: GuardChecked | JudgeEvaluated, state: RunState) -> None:
+        """Beside the call it is about, else in the step of what was judged."""
+        call_id = payload.call_id if isinstance(payload, GuardChecked) else ""
+        known, said = self._calls.get(call_id), checked(payload)
+        if known is None:
+            self._checks.append((state.step, said))
+            return
+        number, node = known
+        self._calls[call_id] = number, _with(node, checks=(*node.checks, said))
 
     def _open(self, number: int, state: RunState) -> None:
         self._kinds.setdefault(number, "tools")

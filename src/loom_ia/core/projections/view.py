@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from decimal import Decimal
 
@@ -60,7 +61,8 @@ class RunResult(RunView):
     """Why the run failed, in the reader's language."""
     error_code: str | None = None
     resumable: bool = False
-    data: dict[str, object] | None = None
+    data: object = None
+    """The JSON value of an answer that a contract with a schema accepted."""
     artifacts: tuple[str, ...] = Field(default=())
 
 
@@ -189,6 +191,8 @@ def result(state: RunState) -> RunResult:
     ending = state.ending
     if ending is not None:
         fields |= {"text": ending.text, "verified": ending.verified, "resumable": ending.resumable}
+        if ending.parsed:
+            fields["data"] = json.loads(ending.text)
         if ending.code:
             fields |= {
                 "error": str(sentence(ending.code, dict(ending.params))),
