@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final, Literal
 
-from loom_ia.core.model import ToolSpec
+from loom_ia.core.model import Message, ToolSpec
+from loom_ia.core.wording import Language
 
 Point = Literal["before_tool"]
 DecisionKind = Literal["continue", "replace", "deny", "pause", "fail"]
@@ -100,6 +102,14 @@ class PolicyContext:
     """Metadata given with the request."""
     params: Mapping[str, object] = field(default_factory=dict[str, object])
     """What the configuration gives to this policy."""
+    messages: Sequence[Message] = ()
+    """The conversation of the run so far, from its request on, tool results included."""
+    history: Sequence[Message] = ()
+    """What was said in the session before this run."""
+    at: datetime | None = None
+    """The store's instant of the last event."""
+    language: Language = "fr"
+    """Language of what models are told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,36 @@ _SENTENCES: dict[str, tuple[str, str]] = {
         "L'outil a répondu, et sa réponse n'a pas la forme attendue : {diagnosis}",
         "The tool answered, and its answer does not have the expected form: {diagnosis}",
     ),
+    "ungrounded": (
+        (
+            "ces éléments ne figurent dans aucune source ({looked}) : {items}. "
+            "Reprends-les tels qu'une source les donne, fais-les calculer par un outil, "
+            "ou retire-les."
+        ),
+        (
+            "no source ({looked}) has these items: {items}. "
+            "Write them as a source gives them, have a tool compute them, or remove them."
+        ),
+    ),
+    "ungrounded_item": ("{kind} «{text}»", "{kind} «{text}»"),
+    "ungrounded_closest": (" (au plus près : «{closest}»)", " (closest: «{closest}»)"),
+    "ungrounded_computed": (
+        " (c'est {computed}, qu'aucun outil n'a calculé)",
+        " (that is {computed}, which no tool computed)",
+    ),
+    "source_request": ("la demande", "the request"),
+    "source_tool": ("le résultat de {tool}", "the result of {tool}"),
+    "source_history": ("la conversation", "the conversation"),
+    "source_values": ("les valeurs déclarées", "the declared values"),
+    "source_context": ("le contexte de l'appelant", "the caller's context"),
+    "item_amount": ("montant", "amount"),
+    "item_date": ("date", "date"),
+    "item_percentage": ("pourcentage", "percentage"),
+    "item_reference": ("référence", "reference"),
+    "item_email": ("adresse", "address"),
+    "item_phone": ("téléphone", "telephone"),
+    "item_iban": ("IBAN", "IBAN"),
+    "item_number": ("nombre", "number"),
     "not_again": (
         "{told} Elle n'est pas relancée : {reason}",
         "{told} It is not launched again: {reason}",

@@ -112,6 +112,10 @@ class Checks:
             agent=started.agent if started else "",
             turn=state.turns,
             caller=started.options.context if started else {},
+            messages=tuple(state.messages),
+            history=self._scene.history,
+            at=state.at,
+            language=self._scene.world.language,
         )
         return await self._flight.stoppable(lambda: self._policing.rule(subject, context, call))
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict, TypeVar, Unpack, get_args
 
+from pydantic import BaseModel
+
 from loom_ia.core.errors import Kind, LoomError
 from loom_ia.core.policy import POINTS, TIMEOUT, DecisionKind, Point
 from loom_ia.core.text import Text
@@ -32,6 +34,8 @@ class PolicyOptions(TypedDict, total=False):
     """Seconds that it may take."""
     on_error: OnError
     """What an exception or a delay is taken for: a refusal, or nothing said."""
+    params: type[BaseModel]
+    """What `params` may hold, checked when the configuration is loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class Declaration:
     decisions: tuple[DecisionKind, ...]
     timeout: float = TIMEOUT
     on_error: OnError = "block"
+    params: type[BaseModel] | None = None
 
 
 def policy(
@@ -76,6 +81,7 @@ def policy(
             decisions=tuple(decisions),
             timeout=options.get("timeout", TIMEOUT),
             on_error=options.get("on_error", "block"),
+            params=options.get("params"),
         )
         setattr(target, ATTRIBUTE, declared)
         return target
@@ -118,13 +124,15 @@ def _problem(given: Mapping[str, object]) -> Text | None:
 
 def _option_problem(given: Mapping[str, object]) -> Text | None:
     name, timeout = given.get("name", "-"), given.get("timeout", TIMEOUT)
-    on_error = given.get("on_error", "block")
+    on_error, params = given.get("on_error", "block"), given.get("params", BaseModel)
     if not isinstance(name, str) or not name.strip():
         return _unexpected("name", name, Text("a text that is not empty"))
     if not _seconds(timeout):
         return _unexpected("timeout", timeout, Text("a positive number of seconds"))
     if on_error not in get_args(OnError):
         return _unexpected("on_error", on_error, ", ".join(get_args(OnError)))
+    if not (isinstance(params, type) and issubclass(params, BaseModel)):
+        return _unexpected("params", given["params"], Text("a class of pydantic"))
     return None
 
 

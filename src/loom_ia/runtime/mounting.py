@@ -26,6 +26,8 @@ from loom_ia.core.ports import Artifacts, Clock, Ids, Model
 from loom_ia.core.text import Text
 from loom_ia.engine.resilience import breakers_of
 from loom_ia.engine.world import Ports
+from loom_ia.policies.decorator import declared
+from loom_ia.policies.provided import provided
 from loom_ia.runtime import catalog
 from loom_ia.runtime.catalog import ArtifactsSettings, BusSettings, ModelSettings, StoreSettings
 from loom_ia.runtime.late import LateOutcomes
@@ -33,7 +35,7 @@ from loom_ia.runtime.late import LateOutcomes
 if TYPE_CHECKING:
     from loom_ia.agents.spec import AgentSpec
     from loom_ia.config.errors import Issue
-    from loom_ia.config.loaded import Loaded
+    from loom_ia.config.loaded import Agent, Loaded
 
 S = TypeVar("S", bound=BaseModel)
 EVENTS = ("storage", "events")
@@ -132,7 +134,11 @@ def _workshop(
         agent, tools = agents[spec.name], kind == "tools"
         name = spec.tools[index].python if tools else spec.policies[index].hook
         here = (*agent.at, kind, index, "python" if tools else "hook")
-        return project.resolve(name, agent.source.at(here), here)
+        found = None if tools else _provided(name)
+        if found is None:
+            found = project.resolve(name, agent.source.at(here), here)
+        _check_params(agent, index, found)
+        return found
 
     return Workshop(
         specs={spec.id: spec for spec in config.models},
@@ -145,6 +151,32 @@ def _workshop(
         late=late.take,
         resolve=resolve,
     )
+
+
+def _provided(name: str) -> object | None:
+    """A policy that comes with Loom-IA.
+
+    Raises:
+        ExtraMissingError: it needs a package that an extra brings.
+
+    """
+    try:
+        return provided(name)
+    except ModuleNotFoundError as error:
+        raise missing_package(Text("Policy"), name, error.name or "") from error
+
+
+def _check_params(agent: Agent, index: int, found: object) -> None:
+    """Check what a policy is given, when it says what it reads.
+
+    Raises:
+        ConfigError: every problem, where the configuration has it.
+
+    """
+    said = declared(found)
+    if said is not None and said.params is not None:
+        here = (*agent.at, "policies", index, "params")
+        validated(said.params, agent.source, here, value=agent.spec.policies[index].params)
 
 
 def _facts(agent: Compiled) -> list[ToolFacts]:
