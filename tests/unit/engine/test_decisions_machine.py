@@ -14,7 +14,8 @@ from loom_ia.adapters.storage.memory import MemoryStore
 from loom_ia.core.errors import Kind, LoomError
 from loom_ia.core.events import ApprovalExpired, ApprovalRequested, Decided, Principal
 from loom_ia.core.fold import apply, fold
-from loom_ia.core.plan import Asking
+from loom_ia.core.plan import CRASHES, Asking
+from loom_ia.core.planner import StepCrashedError
 from loom_ia.core.state import RunState
 from loom_ia.runtime import decisions
 from loom_ia.runtime.decisions import Decision
@@ -46,7 +47,7 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.runner = asyncio.Runner()
         self.play = stage(SCRIPT, [3, 0, 5, 2, 7])
-        self.now = T0
+        self.now, self.kills = T0, 0
         self.play.inner = MemoryStore(lambda: self.now)
         plan = replace(self.play.world.plan, asking=Asking(expires_in=timedelta(hours=1)))
         self.play.world = replace(self.play.world, plan=plan)
@@ -92,6 +93,7 @@ class Machine(RuleBasedStateMachine):
     @rule(approved=st.booleans(), at=st.integers(0, 8), kept=st.booleans())
     def killed(self, approved, at, kept):
         store = Gated(self.play.inner, Cutting(at, kept=kept))
+        self.kills += 1
 
         async def cut():
             if approved:
@@ -132,8 +134,12 @@ class Machine(RuleBasedStateMachine):
     def teardown(self):
         try:
             state = self.runner.run(self.play.to_the_end(steal=True))
-            assert state.status in {"completed", "cancelled"}
-            self.play.results(state)
+            if state.status == "failed":  # as it must once one step took five drivers down
+                assert state.ending.code == StepCrashedError.code
+                assert self.kills >= CRASHES
+            else:
+                assert state.status in {"completed", "cancelled"}
+                self.play.results(state)
             self.one_decision_for_each_question_and_one_effect_for_each_call()
         finally:
             self.runner.close()
