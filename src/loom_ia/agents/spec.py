@@ -142,6 +142,17 @@ class ApprovalSection(BaseModel):
     """Scope that the key of who decides must have; empty when any that may approve will do."""
 
 
+class ExposeSection(BaseModel):
+    """Through which doors others may reach an agent."""
+
+    model_config = _STRICT
+
+    rest: bool = True
+    """`loom serve` offers it; otherwise it is as if it did not exist there."""
+    mcp: bool = True
+    """The MCP server offers it as a tool."""
+
+
 class AgentSpec(BaseModel):
     """An agent: what drives it, what it may call, where it stops."""
 
@@ -163,5 +174,7 @@ class AgentSpec(BaseModel):
     """The form that its answer must have."""
     approval: ApprovalSection = Field(default_factory=ApprovalSection)
     """How it asks people before the calls that need it."""
+    expose: ExposeSection = Field(default_factory=ExposeSection)
+    """Through which doors others may reach it; Python and the command line always may."""
     timeout: float | None = Field(default=None, gt=0)
     """Seconds of driving time of a run, all its resumptions together."""

@@ -92,6 +92,17 @@ class TelemetrySection(BaseModel):
     """Technical logs."""
 
 
+class ServerSection(BaseModel):
+    """What `loom serve` offers to others."""
+
+    model_config = _STRICT
+
+    host: str = Field(default="127.0.0.1", min_length=1)
+    """Address on which it listens; only this machine reaches the default one."""
+    port: int = Field(default=8000, ge=0, le=65535)
+    """Port on which it listens; 0 takes a free one."""
+
+
 class LoomConfig(BaseModel):
     """Configuration of Loom-IA."""
 
@@ -119,6 +130,8 @@ class LoomConfig(BaseModel):
     """Delays and limits of every run."""
     telemetry: TelemetrySection = Field(default_factory=TelemetrySection)
     """What is told of what happens."""
+    server: ServerSection = Field(default_factory=ServerSection)
+    """What `loom serve` offers to others."""
     profiles: dict[ProfileName, dict[str, object]] = Field(
         default_factory=dict[ProfileName, dict[str, object]]
     )

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from loom_ia.core.projections.trace import TraceRun
     from loom_ia.core.projections.view import (
         ErasedSession,
+        EventPage,
+        RunPage,
         RunResult,
         RunView,
         SessionDetail,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from loom_ia.engine.world import Shown
     from loom_ia.runtime.desk import Desk
     from loom_ia.runtime.host import Host
+    from loom_ia.runtime.listing import QueryOptions, RunListOptions
     from loom_ia.runtime.requests import Channel, DecisionOptions, RunOptions, SubmitOptions
 
 
@@ -70,6 +73,11 @@ class Loom:
     def config(self) -> LoomConfig:
         """The configuration, with its active profile."""
         return self.loaded.config
+
+    @property
+    def entered(self) -> bool:
+        """True inside `async with`."""
+        return self._host is not None
 
     @property
     def agents(self) -> Mapping[str, AgentView]:
@@ -185,6 +193,14 @@ class Loom:
         pause is waited for. Those of a session, until the caller stops. Each one once, in order.
         """
         return self._open.reader.follow(tenant, run_id, session, after)
+
+    async def runs(self, **options: Unpack[RunListOptions]) -> RunPage:
+        """Root runs of a tenant, newest first; `after` is the `next` of the page before."""
+        return await self._open.reader.runs(options)
+
+    async def query(self, **options: Unpack[QueryOptions]) -> EventPage:
+        """Events of a tenant, oldest first, chosen by what their envelopes say."""
+        return await self._open.reader.query(options)
 
     async def trace(self, run_id: str, *, tenant: str = "default") -> TraceRun:
         """The tree of a run: steps, calls of models and tools, durations, statuses, costs."""

@@ -13,9 +13,11 @@ from loom_ia.core.ports import Paging
 from loom_ia.core.projections.report import Period, Report, Tally, window
 from loom_ia.core.projections.request import SentRequest
 from loom_ia.core.projections.trace import TraceRun, trace
+from loom_ia.core.projections.view import EventPage, RunPage
 from loom_ia.core.text import Text
 from loom_ia.runtime.errors import InvalidRequestError, SessionNotFoundError
 from loom_ia.runtime.following import follow_run, follow_session
+from loom_ia.runtime.listing import QueryOptions, RunListOptions, listed_runs, queried
 from loom_ia.runtime.sent import sent
 
 if TYPE_CHECKING:
@@ -48,6 +50,14 @@ class Reader:
         raise InvalidRequestError(
             what="follow", expected=Text("one of run_id and session"), given=given
         )
+
+    async def runs(self, options: RunListOptions) -> RunPage:
+        """See `Loom.runs`."""
+        return await listed_runs(self._host, options)
+
+    async def query(self, options: QueryOptions) -> EventPage:
+        """See `Loom.query`."""
+        return await queried(self._host, options)
 
     async def trace(self, tenant: str, run_id: str) -> TraceRun:
         """See `Loom.trace`."""

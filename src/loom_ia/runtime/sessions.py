@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
 from loom_ia.core.errors import LoomError, SessionErasedError
-from loom_ia.core.ports import Paging, RunFilter, every
+from loom_ia.core.ports import RunFilter, every
 from loom_ia.core.projections.index import SessionEntry, Tombstone
 from loom_ia.core.projections.view import (
     ErasedSession,
@@ -17,17 +17,15 @@ from loom_ia.core.projections.view import (
     line,
     session_fields,
 )
-from loom_ia.core.text import Text
 from loom_ia.engine.world import GRACE
-from loom_ia.runtime.errors import InvalidRequestError, SessionNotFoundError
+from loom_ia.runtime.errors import SessionNotFoundError
 from loom_ia.runtime.export import exported
+from loom_ia.runtime.listing import MOST, paging
 
 if TYPE_CHECKING:
     from loom_ia.runtime.host import Host
 
 logger = logging.getLogger("loom_ia.runtime")
-MOST = 1000
-"""Items of a page, at most."""
 
 
 class Sessions:
@@ -39,7 +37,7 @@ class Sessions:
     async def listed(self, tenant: str, after: str, limit: int) -> SessionPage:
         """See `Loom.sessions`."""
         self._host.check_tenant(tenant)
-        page = await self._host.store.index.sessions(tenant, None, _paging(after, limit))
+        page = await self._host.store.index.sessions(tenant, None, paging(after, limit))
         views = [SessionView.model_validate(session_fields(entry)) for entry in page]
         return SessionPage(sessions=tuple(views), next=page.next)
 
@@ -47,7 +45,7 @@ class Sessions:
         """See `Loom.session`."""
         entry = await self._known(tenant, session_id)
         index = self._host.store.index
-        runs = await index.runs(tenant, RunFilter(session_id), _paging(after, limit))
+        runs = await index.runs(tenant, RunFilter(session_id), paging(after, limit))
         lines = tuple(line(entry, runs.now) for entry in runs)
         fields = session_fields(entry) | {"lines": lines, "next": runs.next}
         return SessionDetail.model_validate(fields)
@@ -117,10 +115,3 @@ class Sessions:
             return entry
         await self.refuse_erased(tenant, session_id)
         raise SessionNotFoundError(session_id=session_id)
-
-
-def _paging(after: str, limit: int) -> Paging:
-    if not 1 <= limit <= MOST:
-        expected = Text("a number from 1 to {most}", {"most": MOST})
-        raise InvalidRequestError(what="limit", expected=expected, given=limit)
-    return Paging(after, limit)

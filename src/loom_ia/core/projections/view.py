@@ -9,6 +9,7 @@ from decimal import Decimal
 from pydantic import BaseModel, ConfigDict, Field
 
 from loom_ia.core.errors import sentence
+from loom_ia.core.events import Event
 from loom_ia.core.model import Usage
 from loom_ia.core.projections.index import RunEntry, SessionEntry, Standing
 from loom_ia.core.state import RunState, Status
@@ -101,6 +102,26 @@ class RunLine(BaseModel):
     status: Standing
     started_at: datetime
     updated_at: datetime
+
+
+class RunPage(BaseModel):
+    """Root runs, newest first."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    runs: tuple[RunLine, ...]
+    next: str = ""
+    """What to give as `after` for the page behind; empty when this one is the last."""
+
+
+class EventPage(BaseModel):
+    """Events, oldest first."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    events: tuple[Event, ...]
+    next: str = ""
+    """What to give as `after` for the page behind; empty when this one is the last."""
 
 
 class SessionDetail(SessionView):
