@@ -16,7 +16,10 @@ from pathlib import Path
 
 import loom_ia
 from loom_ia import locale
+from loom_ia.access import Loom
 from loom_ia.access.cli.main import COMMANDS
+from loom_ia.access.http import create_app
+from loom_ia.config import LoomConfig
 from loom_ia.config.schema import field_docstrings, json_schema
 from loom_ia.core.errors import Kind, LoomError
 from loom_ia.core.events.envelope import TYPES, Event, Payload
@@ -36,6 +39,7 @@ TITLES = {
         "errors": "Errors",
         "settings": "Settings",
         "events": "Events",
+        "routes": "Routes",
         "code": "code",
         "sentence": "sentence",
     },
@@ -122,6 +126,7 @@ def pages(language: str) -> dict[str, str]:
     if language == "en":
         written["settings"] = "".join(_settings(words["settings"]))
         written["events"] = "".join(_events(words["events"]))
+        written["routes"] = "".join(_routes(words["routes"]))
     return written
 
 
@@ -256,6 +261,38 @@ def _fields(model: type[Payload | Event]) -> str:
     for name, said in properties.items():
         rows += f"| `{name}` | {_type(said)} | {_cell(about.get(name) or COMMON.get(name, ''))} |\n"
     return f"{rows}\n"
+
+
+def _routes(title: str) -> Iterator[str]:
+    document = api()
+    yield f"# {title}\n\n| method | route | what it does | scope | answers |\n"
+    yield "|---|---|---|---|---|\n"
+    for path, methods in document["paths"].items():
+        for method, said in methods.items():
+            scopes = ", ".join(f"`{one}`" for one in said.get("x-scopes", ())) or "–"
+            answers = ", ".join(sorted(said["responses"]))
+            summary = _sentence(said.get("summary", ""))
+            yield f"| {method.upper()} | `{path}` | {summary} | {scopes} | {answers} |\n"
+    for path, methods in document["paths"].items():
+        for method, said in methods.items():
+            yield f"\n## {method.upper()} `{path}`\n\n{_sentence(said.get('description', ''))}\n\n"
+            yield _parameters(said.get("parameters", []))
+
+
+def _parameters(parameters: list[Mapping[str, object]]) -> str:
+    if not parameters:
+        return ""
+    rows = "| parameter | in | type | meaning |\n|---|---|---|---|\n"
+    for one in parameters:
+        meaning = _cell(str(one.get("description") or one["schema"].get("description", "")))
+        rows += f"| `{one['name']}` | {one['in']} | {_type(one['schema'])} | {meaning or '–'} |\n"
+    return rows
+
+
+def api() -> Mapping[str, Mapping[str, Mapping[str, object]]]:
+    """Description of the REST door, as it gives it itself."""
+    config = LoomConfig.model_validate({"version": 1})
+    return create_app(Loom(config)).openapi()
 
 
 if __name__ == "__main__":

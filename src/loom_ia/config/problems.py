@@ -96,13 +96,14 @@ def issues(
         inner = tuple(step for step in detail["loc"] if step != "[key]")
         here = (*loc, *inner)
         place = source.key(here) if detail["type"] == "extra_forbidden" else source.at(here)
-        yield Issue(place, _text(detail, model, inner), here)
+        yield Issue(place, explained(detail, model, inner), here)
 
 
-def _text(detail: ErrorDetails, model: type[BaseModel], loc: Loc) -> Text:
+def explained(detail: ErrorDetails, model: type[BaseModel] | None, loc: Loc) -> Text:
+    """What pydantic found wrong at a location of a model, as a sentence."""
     kind = detail["type"]
     if kind == "extra_forbidden":
-        return unknown_key(str(loc[-1]), keys_at(model, loc[:-1]))
+        return unknown_key(str(loc[-1]), keys_at(model, loc[:-1]) if model else ())
     if kind == "missing":
         return Text("missing key; write it")
     context = detail.get("ctx") or {}

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import gettext
-from collections.abc import Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from loom_ia.core.text import install as install_translator
 from loom_ia.core.text import translate
 
-__all__ = ("Language", "install", "language", "translate")
+__all__ = ("Language", "install", "language", "speaking", "translate")
 
 Language = Literal["fr", "en"]
 _NONE = ("", "C", "POSIX")
 _DOMAIN = "loom_ia.mo"
+_ASKED: ContextVar[Callable[[str], str] | None] = ContextVar("asked", default=None)
 
 
 def language(environ: Mapping[str, str]) -> Language:
@@ -28,8 +32,23 @@ def language(environ: Mapping[str, str]) -> Language:
 def install(environ: Mapping[str, str]) -> Language:
     """Choose the language of this process from its environment; returns it."""
     chosen = language(environ)
-    install_translator(_catalogue(chosen).gettext)
+    usual = _catalogue(chosen).gettext
+
+    def translator(msgid: str) -> str:
+        return (_ASKED.get() or usual)(msgid)
+
+    install_translator(translator)
     return chosen
+
+
+@contextmanager
+def speaking(chosen: Language) -> Generator[None]:
+    """Speak a language to one reader among those that a process serves."""
+    before = _ASKED.set(_catalogue(chosen).gettext)
+    try:
+        yield
+    finally:
+        _ASKED.reset(before)
 
 
 def _spoken(value: str) -> Language:
@@ -39,6 +58,7 @@ def _spoken(value: str) -> Language:
     return "fr" if name.replace("-", "_").partition("_")[0].lower() == "fr" else "en"
 
 
+@cache
 def _catalogue(chosen: Language) -> gettext.NullTranslations:
     if chosen == "en":
         return gettext.NullTranslations()

@@ -19,6 +19,15 @@ class UnknownTenantError(LoomError):
     template = "tenant {tenant}: unknown; the configuration declares none, use «default»"
 
 
+class KeyUsedError(LoomError):
+    """The key was given with another request before."""
+
+    kind = Kind.CONFLICT
+    template = (
+        "key {key}: run {run_id} was asked for something else with it; give each request its own"
+    )
+
+
 class NotWaitingError(LoomError):
     """The run has no such question open."""
 

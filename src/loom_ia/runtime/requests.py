@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Seque
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, get_args
+from uuid import UUID, uuid5
 
 from loom_ia.core.errors import InvalidIdError
 from loom_ia.core.events import Principal
@@ -24,6 +25,8 @@ Attachment = bytes | str | Path
 """The bytes of a file, or its path."""
 
 MAX_ID = 256
+KEYS = UUID("6f0f1d0e-5a0b-4a57-9d0c-7f5b6a3b2c11")
+"""Names the space of the runs that keys lead to."""
 
 
 class SubmitOptions(TypedDict, total=False):
@@ -37,6 +40,8 @@ class SubmitOptions(TypedDict, total=False):
     by: str
     channel: Channel
     run_id: str | None
+    key: str | None
+    """Asked again with the same key by the same principal, the run is the first one's."""
 
 
 class RunOptions(SubmitOptions, total=False):
@@ -80,10 +85,13 @@ async def requested(
     session = checked_id(Text("session"), options.get("session"))
     run_id = checked_id(Text("run"), options.get("run_id"))
     files = options.get("attachments", ())
+    principal = Principal.make(options.get("by", "python"), options.get("channel", "python"))
+    key = checked_id(Text("key"), options.get("key"))
+    if key is not None and run_id is None:
+        run_id = _keyed(tenant, principal, key)
     if files and run_id is None:
         run_id = host.ports.ids.new()
     stored = await _stored(host, tenant, session or run_id or "", files)
-    principal = Principal.make(options.get("by", "python"), options.get("channel", "python"))
     return Request(
         agent=agent,
         message=message,
@@ -91,6 +99,7 @@ async def requested(
         tenant_id=tenant,
         session_id=session,
         run_id=run_id,
+        key=key,
         files=stored,
         context=options.get("context") or {},
         judges=judges,
@@ -147,7 +156,13 @@ _EXPECTED: Mapping[str, tuple[Text, Callable[[object], bool]]] = {
     "by": (Text("a text"), _text),
     "channel": (Text("the name of a door"), lambda value: value in get_args(Channel)),
     "run_id": (Text("a text"), _text_or_none),
+    "key": (Text("a text"), _text_or_none),
 }
+
+
+def _keyed(tenant: str, by: Principal, key: str) -> str:
+    """Id of the run of a key: that a run of this id exists is what the store refuses."""
+    return str(uuid5(KEYS, json.dumps([tenant, by.channel, by.id, key])))
 
 
 def checked_id(what: Text, value: str | None) -> str | None:

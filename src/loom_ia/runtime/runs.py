@@ -8,8 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from loom_ia.core.errors import RequestExpiredError, RunHeldError, RunNotFoundError
-from loom_ia.core.events import CallerOptions, Event, Principal, RunStarted
+from loom_ia.core.errors import (
+    RequestExpiredError,
+    RunExistsError,
+    RunHeldError,
+    RunNotFoundError,
+)
+from loom_ia.core.events import CallerOptions, Event, Payload, Principal, RunStarted
 from loom_ia.core.fold import fold
 from loom_ia.core.model import FileBlock, ImageBlock, Message, user
 from loom_ia.core.ports import Append, Draft, Fence, Guard, RunRef
@@ -19,7 +24,7 @@ from loom_ia.engine.driver import load
 from loom_ia.engine.world import GRACE, Scene, Shown, World
 from loom_ia.runtime import decisions
 from loom_ia.runtime.decisions import Decision, Known
-from loom_ia.runtime.errors import AlreadyDecidedError, NotWaitingError
+from loom_ia.runtime.errors import AlreadyDecidedError, KeyUsedError, NotWaitingError
 
 if TYPE_CHECKING:
     from loom_ia.runtime.host import Host
@@ -45,6 +50,8 @@ class Request:
     tenant_id: str = "default"
     session_id: str | None = None
     run_id: str | None = None
+    key: str | None = None
+    """A run that has this id already, and was asked for the same, is this one."""
     files: Files = ()
     context: Mapping[str, object] = field(default_factory=dict[str, object])
     judges: Literal["auto", "force", "skip"] = "auto"
@@ -61,7 +68,7 @@ class Runs:
         """Write that a run was asked; it is followable from here on.
 
         Raises:
-            RunExistsError, SessionBusyError: nothing was written.
+            RunExistsError, KeyUsedError, SessionBusyError: nothing was written.
 
         """
         host = self._host
@@ -76,8 +83,29 @@ class Runs:
         ref = RunRef(request.tenant_id, session_id, run_id, run_id)
         draft = Draft(host.ports.ids.new(), _started(request, host.config.language, ordinal))
         guard = Guard(session_idle=True) if request.session_id is not None else None
-        page = await host.ports.journal.append(Append(ref, [draft], Fence("start"), guard, sync))
+        write = Append(ref, [draft], Fence("start"), guard, sync)
+        try:
+            page = await host.ports.journal.append(write)
+        except RunExistsError:
+            if request.key is None:
+                raise
+            return await self._first(ref, draft.payload, request.key)
         return await self._scene(ref, Known(page.events, fold(page.events)))
+
+    async def _first(self, ref: RunRef, asked: Payload, key: str) -> Scene:
+        """The run that was first asked for with a key.
+
+        Raises:
+            KeyUsedError: it was asked for something else.
+
+        """
+        scene = await self._scene(await self.locate(ref.tenant_id, ref.run_id))
+        first = scene.state.started if scene.state is not None else None
+        if first is not None and scene.ref == ref:
+            same = {"ordinal": first.ordinal, "language": first.language}
+            if asked.model_copy(update=same) == first:
+                return scene
+        raise KeyUsedError(key=key, run_id=ref.run_id)
 
     async def drive(
         self, scene: Scene, show: Callable[[Shown], None] | None = None, *, steal: bool = False
@@ -109,6 +137,8 @@ class Runs:
     async def _alone(self, scene: Scene, show: Callable[[Shown], None] | None = None) -> RunState:
         """Drive a run that was just written; what a sweeper took first is waited for."""
         while True:
+            if scene.state is not None and _rests(scene.state):
+                return scene.state
             try:
                 return await self.drive(scene, show)
             except RunHeldError:
@@ -118,8 +148,10 @@ class Runs:
     async def submit(self, request: Request) -> RunState:
         """Write, on the disk, that a run was asked, and queue it."""
         scene = await self.start(request, sync=True)
-        self._host.jobs.put(scene.ref)
-        return scene.state or await self.state(scene.ref)
+        state = scene.state or await self.state(scene.ref)
+        if not _rests(state):
+            self._host.jobs.put(scene.ref)
+        return state
 
     async def advance(self, ref: RunRef) -> RunState:
         """Go on with a run that nobody here waits for.
@@ -236,6 +268,11 @@ class Runs:
     ) -> Sequence[Message]:
         """What the runs of a session said, up to a position of the session."""
         return (await self._host.histories.before(ref, until + 1, language)).messages
+
+
+def _rests(state: RunState) -> bool:
+    """True for a run that has ended, or that only a human moves."""
+    return state.ending is not None or state.status == "paused"
 
 
 async def _value(answer: Awaitable[bool] | bool, /) -> bool:  # noqa: FBT001  what it awaits

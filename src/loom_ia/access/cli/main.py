@@ -25,6 +25,7 @@ COMMANDS = (
     "inspect",
     "report",
     "sessions",
+    "serve",
     "schema",
     "completion",
 )
