@@ -10,7 +10,9 @@ from datetime import timedelta
 from functools import cache
 from typing import Literal
 
+from loom_ia.agents.budget import BudgetsSection, budget_of
 from loom_ia.agents.spec import AgentSpec, ContractSection, OutputSection, PythonTool
+from loom_ia.core.budget import Budget
 from loom_ia.core.model import ModelSpec, ToolSpec
 from loom_ia.core.names import safe_name
 from loom_ia.core.plan import Asking, Plan, Remedy, ToolPlan
@@ -46,6 +48,8 @@ class Workshop:
     language: Language
     tool_timeout: float
     parallel: int
+    budgets: BudgetsSection
+    """Of every agent that does not say otherwise."""
     artifacts: Artifacts
     late: Late
     """Told what a thread gave after its call had been given up."""
@@ -110,7 +114,7 @@ def compile_agent(spec: AgentSpec, prompt: Template, workshop: Workshop) -> Comp
     """
     tools = tuple(_mounted(spec, n, workshop) for n in range(len(spec.tools)))
     policies = tuple(_hooked(spec, n, workshop) for n in range(len(spec.policies)))
-    output = spec.output
+    output, budget = spec.output, budget_of(workshop.budgets, spec.budget)
     plan = Plan(
         checks=() if output is None else (CONTRACT,),
         remedies={} if output is None else {CONTRACT: _remedy(output)},
@@ -123,6 +127,8 @@ def compile_agent(spec: AgentSpec, prompt: Template, workshop: Workshop) -> Comp
             scope=spec.approval.scope,
         ),
         fallback=say(workshop.language, "fallback"),
+        budget=budget,
+        max_calls=_launches(budget),
     )
     world = World(
         plan=plan,
@@ -144,6 +150,12 @@ def compile_agent(spec: AgentSpec, prompt: Template, workshop: Workshop) -> Comp
         contract=None if output is None else _form(output, workshop),
     )
     return Compiled(spec, prompt, world, tools, policies)
+
+
+def _launches(budget: Budget) -> int | None:
+    """Launches after which calls are refused one by one; under `warn` none is."""
+    most = budget.most("calls") if budget.stop else None
+    return None if most is None else int(most)
 
 
 def _hooked(spec: AgentSpec, index: int, workshop: Workshop) -> Hook:

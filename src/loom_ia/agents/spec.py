@@ -7,6 +7,7 @@ from typing import Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from loom_ia.agents.budget import BudgetsSection
 from loom_ia.core.plan import OnFailure
 from loom_ia.core.ports import Approval, OnUnknown, SideEffects
 
@@ -176,5 +177,7 @@ class AgentSpec(BaseModel):
     """How it asks people before the calls that need it."""
     expose: ExposeSection = Field(default_factory=ExposeSection)
     """Through which doors others may reach it; Python and the command line always may."""
+    budget: BudgetsSection | None = None
+    """What its runs may spend; each key written here wins over that of `budgets`."""
     timeout: float | None = Field(default=None, gt=0)
     """Seconds of driving time of a run, all its resumptions together."""

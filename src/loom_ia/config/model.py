@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from loom_ia.agents.budget import BudgetsSection
 from loom_ia.agents.spec import AgentSpec
 from loom_ia.core.model import ModelSpec
 
@@ -128,6 +129,8 @@ class LoomConfig(BaseModel):
     """Where runs and files are kept."""
     execution: ExecutionSection = Field(default_factory=ExecutionSection)
     """Delays and limits of every run."""
+    budgets: BudgetsSection = Field(default_factory=BudgetsSection)
+    """What runs, sessions and tenants may spend, unless an agent says otherwise."""
     telemetry: TelemetrySection = Field(default_factory=TelemetrySection)
     """What is told of what happens."""
     server: ServerSection = Field(default_factory=ServerSection)

@@ -200,6 +200,43 @@ class InvalidIdError(LoomError):
     template = "{what} {value}: {reason}"
 
 
+class LimitedError(LoomError):
+    """Not now: `retry_after` says in how many seconds it is worth asking again."""
+
+    kind = Kind.LIMITED
+    template = "a limit is reached; try again in {retry_after} s"
+
+    @property
+    def retry_after(self) -> int:
+        """Whole seconds, at least one."""
+        found = self.params.get("retry_after")
+        return max(found, 1) if isinstance(found, int) else 1
+
+
+class RunQuotaError(LimitedError):
+    """The tenant started as many runs within a minute as it may; nothing was written."""
+
+    template = (
+        "tenant {tenant_id}: at most {limit} runs a minute, and the run was not started; "
+        "try again in {retry_after} s"
+    )
+
+
+class TenantBudgetError(LimitedError):
+    """Nothing is left of what the tenant may spend; nothing was written."""
+
+    template = (
+        "tenant {tenant_id}: {limit} is {ceiling}, {spent} are spent and {reserved} reserved by "
+        "other runs; the run was not started; wait for the next {span}, or raise the budget"
+    )
+
+
+class KeyRateError(LimitedError):
+    """A key made as many requests within a minute as it may."""
+
+    template = "key {key}: at most {limit} requests a minute; try again in {retry_after} s"
+
+
 class NotPerformedError(LoomError):
     """An effect that this installation cannot perform was planned."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
+from loom_ia.core.budget import UNLIMITED, Budget
 from loom_ia.core.ports.world import Approval, OnUnknown, SideEffects
 
 MAX_ITERATIONS = 10
@@ -89,6 +90,8 @@ class Plan:
     """What is done of what each of them refuses, where it is not the usual."""
     fallback: str = ""
     """Answer that leaves when a last answer is empty."""
+    budget: Budget = UNLIMITED
+    """What may be spent."""
 
     def of(self, name: str) -> ToolPlan:
         """Rules of a tool; a tool that is not there has those of an undeclared one."""

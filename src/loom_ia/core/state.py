@@ -162,6 +162,8 @@ class RunState:
     """Places, among the messages, of refused answers and of what their author was told."""
     exhausted: str | None = None
     """Budget that was exceeded under `stop`."""
+    warned: frozenset[str] = frozenset()
+    """Budgets that were exceeded under `warn`, `run.max_cost` for instance."""
     cancel: CancelRequested | None = None
     ending: Ending | None = None
     epoch: int = 0

@@ -34,6 +34,7 @@ from loom_ia.core.events import (
 )
 from loom_ia.core.state import Call
 from loom_ia.core.wording import say, unknown
+from loom_ia.engine.budgets import Budgets
 from loom_ia.engine.curtain import Curtain
 from loom_ia.engine.flight import Flight
 from loom_ia.engine.model_call import ModelCalls
@@ -58,6 +59,7 @@ class Interpreter:
         self._scene, self._flight, self._epoch = scene, flight, epoch
         self._curtain = Curtain(scene)
         self._models = ModelCalls(scene, flight, self._curtain)
+        self._budgets = Budgets(scene)
         self._reviews = Reviews(scene, flight)
         self._settling = Settling(scene, flight, epoch)
 
@@ -73,8 +75,7 @@ class Interpreter:
         """
         match effect:
             case CallModel():
-                self._curtain.lift()
-                return self._models.call(effect, pen)
+                return self._called(effect, pen)
             case RunTools():
                 self._curtain.lift()
                 return self._tools.run(effect, pen)
@@ -102,6 +103,20 @@ class Interpreter:
         answer = pen.state.answer
         if isinstance(effect, Complete) and answer is not None:
             self._curtain.lift(answer.text if effect.text is None else effect.text)
+
+    def _called(self, effect: CallModel, pen: Pen) -> Awaitable[None]:
+        self._curtain.lift()
+        if effect.final or not self._budgets.watches(pen.state):
+            return self._models.call(effect, pen)
+        return self._call_within_budget(effect, pen)
+
+    async def _call_within_budget(self, effect: CallModel, pen: Pen) -> None:
+        """Call the model, unless a budget is reached: the run is then planned again."""
+        facts = await self._budgets.check(pen)
+        if facts and not pen.take("plan", "", *facts):
+            return
+        if not any(fact.stop for fact in facts):
+            await self._models.call(effect, pen)
 
     def _ending(self, effect: Complete | Fail | Stop | Drive) -> Payload:
         match effect:

@@ -147,6 +147,7 @@ def _workshop(
         language=config.language,
         tool_timeout=config.execution.tool_timeout,
         parallel=config.execution.parallel_calls,
+        budgets=config.budgets,
         artifacts=artifacts,
         late=late.take,
         resolve=resolve,

@@ -158,4 +158,6 @@ class BudgetExceeded(Payload):
         return "refused"
 
     def evolve(self, state: RunState) -> RunState:
-        return state.evolve(exhausted=self.limit) if self.stop else state
+        if self.stop:
+            return state.evolve(exhausted=self.limit)
+        return state.evolve(warned=state.warned | {f"{self.scope}.{self.limit}"})
