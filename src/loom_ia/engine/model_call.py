@@ -141,6 +141,7 @@ class ModelCalls:
                 turn=state.turns,
                 files=world.files,
                 language=world.language,
+                schema=world.schema,
             )
         return ModelRequest(
             seat.spec,
@@ -153,6 +154,7 @@ class ModelCalls:
             note=say(world.language, "final"),
             files=world.files,
             language=world.language,
+            schema=world.schema,
         )
 
     def _called(

@@ -61,12 +61,14 @@ def _parts(world: World, spec: ModelSpec) -> Mapping[str, bytes]:
     if not parts:
         parts["system"] = _json(world.system)
         parts["tools"] = _json([spec.model_dump(mode="json") for spec in world.specs])
-        parts["params"] = _json(_params(world.spec))
-    return parts if spec is world.spec else {**parts, "params": _json(_params(spec))}
+        parts["params"] = _json(_params(world, world.spec))
+    return parts if spec is world.spec else {**parts, "params": _json(_params(world, spec))}
 
 
-def _params(spec: ModelSpec) -> dict[str, object]:
+def _params(world: World, spec: ModelSpec) -> dict[str, object]:
+    held = {} if world.schema is None else {"schema": dict(world.schema)}
     return {
+        **held,
         "model": spec.model,
         "sdk": spec.sdk,
         "max_tokens": spec.max_tokens,

@@ -75,6 +75,8 @@ class World:
     prices: Prices = field(default_factory=dict[str, Pricing])
     files: Files | None = None
     """Reads what messages name."""
+    schema: Mapping[str, object] | None = None
+    """JSON Schema of the answer, which its contract holds it to."""
     parts: dict[str, bytes] = field(init=False, default_factory=dict[str, bytes])
     """What a request holds before its messages, as it is digested; written once."""
 

@@ -177,4 +177,4 @@ class ModelRequest:
     language: Language = "fr"
     """Of what the engine itself tells the model."""
     schema: Mapping[str, object] | None = None
-    """JSON Schema of the answer, for a model that its provider can hold to one."""
+    """JSON Schema of the answer, in full; a provider is sent what it takes of it, or nothing."""

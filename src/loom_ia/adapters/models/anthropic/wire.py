@@ -33,6 +33,7 @@ from loom_ia.core.model import (
     Usage,
 )
 from loom_ia.core.model.arguments import call_of, is_array, is_object
+from loom_ia.core.model.dialects import native
 from loom_ia.core.model.stops import stop_of
 from loom_ia.core.projections.conversation import Backend, conversation
 
@@ -52,9 +53,9 @@ def encode(request: ModelRequest, files: Attachments) -> Json:
         body["tools"] = tools
         if request.final:
             body["tool_choice"] = {"type": "none"}
-    if request.schema is not None:
+    if (schema := native(spec, request.schema)) is not None:
         given = body.get("output_config")
-        wanted = {"type": "json_schema", "schema": dict(request.schema)}
+        wanted = {"type": "json_schema", "schema": schema}
         body["output_config"] = {**(given if is_object(given) else {}), "format": wanted}
     body["messages"] = _messages(request, files)
     body["stream"] = True

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from loom_ia.adapters.models.exchange import stream_error
 from loom_ia.adapters.models.files import PDF, Attachments
 from loom_ia.adapters.models.openai.calls import Calls
-from loom_ia.adapters.models.openai.parts import Json, inner, system_of, usage_of
+from loom_ia.adapters.models.openai.parts import Json, inner, meant, system_of, usage_of
 from loom_ia.adapters.models.openai.thinking import Splitter
 from loom_ia.core.model import (
     Announced,
@@ -31,6 +31,7 @@ from loom_ia.core.model import (
     ToolResultBlock,
 )
 from loom_ia.core.model.arguments import is_array, is_object
+from loom_ia.core.model.dialects import native
 from loom_ia.core.model.stops import StopReason, stop_of
 from loom_ia.core.projections.conversation import Backend, conversation
 
@@ -57,8 +58,8 @@ def encode(request: ModelRequest, files: Attachments) -> Json:
         ]
         if request.final:
             body["tool_choice"] = "none"
-    if request.schema is not None:
-        schema: Json = {"name": "answer", "schema": dict(request.schema), "strict": True}
+    if (wanted := native(spec, request.schema)) is not None:
+        schema: Json = {"name": "answer", "schema": wanted, "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
     body["messages"] = list(_messages(request, files))
     body["stream"] = True
@@ -144,8 +145,9 @@ def _file(block: ImageBlock | FileBlock, files: Attachments) -> Json:
 class Reader:
     """Puts the chunks of one stream together."""
 
-    def __init__(self, spec: ModelSpec) -> None:
-        self._spec = spec
+    def __init__(self, spec: ModelSpec, schema: Mapping[str, object] | None = None) -> None:
+        """Read an answer; `schema` is the one that its model was held to."""
+        self._spec, self._schema = spec, schema
         self._model = ""
         self._text: list[str] = []
         self._thought: list[str] = []
@@ -231,9 +233,10 @@ class Reader:
         if self._thought:
             thought = "".join(self._thought)
             blocks.append(ReasoningBlock(text=thought, provider=self._spec.origin))
+        calls = self._calls.blocks()
         if text := "".join(self._text):
-            blocks.append(TextBlock.of(text))
-        blocks += self._calls.blocks()
+            blocks.append(TextBlock.of(text if calls else meant(text, self._schema)))
+        blocks += calls
         message = Message(role="assistant", blocks=tuple(blocks))
         return Answer(
             message=message,

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, AsyncStream
 
-from loom_ia.adapters.models.exchange import Exchange, Reader, Response, connections
+from loom_ia.adapters.models.exchange import Exchange, Response, connections
 from loom_ia.adapters.models.files import load
 from loom_ia.adapters.models.keys import checked_key
-from loom_ia.adapters.models.openai import chat, responses
+from loom_ia.adapters.models.openai.wire import letter
 from loom_ia.core.model import ModelChunk, ModelRequest, ModelSpec
 
 ADDRESS = "https://api.openai.com/v1"
@@ -32,22 +32,17 @@ class OpenAIModel:
         """
         spec = request.spec
         checked_key(spec, self._key)
-        files = await load(request)
-        reader: Reader
-        if spec.api == "responses":
-            path, body, reader = (
-                "/responses",
-                responses.encode(request, files),
-                responses.Reader(spec),
-            )
-        else:
-            path, body, reader = "/chat/completions", chat.encode(request, files), chat.Reader(spec)
-        exchange = Exchange(spec, f"{spec.base_url or ADDRESS}{path}", body, self._key)
+        sent = letter(request, await load(request))
+        exchange = Exchange(spec, f"{spec.base_url or ADDRESS}{sent.path}", sent.body, self._key)
 
         async def post() -> Response:
             try:
                 stream = await self._client.post(
-                    path, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object]
+                    sent.path,
+                    cast_to=object,
+                    body=sent.body,
+                    stream=True,
+                    stream_cls=AsyncStream[object],
                 )
             except APIStatusError as error:
                 raise exchange.refused(error.response) from None
@@ -55,7 +50,7 @@ class OpenAIModel:
                 raise exchange.unreachable(error) from None
             return stream.response
 
-        async for chunk in exchange.run(post, reader):
+        async for chunk in exchange.run(post, sent.reader):
             yield chunk
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from loom_ia.adapters.models.exchange import tokens
 from loom_ia.core.model import ModelRequest, Usage
 from loom_ia.core.model.arguments import is_object
+from loom_ia.core.model.dialects import restored
 
 Json = dict[str, object]
 
@@ -38,3 +40,15 @@ def usage_of(usage: Mapping[str, object], names: tuple[str, str]) -> Usage | Non
         cache_read=cached,
         reasoning=min(max(reasoning, 0), output),
     )
+
+
+def meant(text: str, schema: Mapping[str, object] | None) -> str:
+    """The text of an answer held to a schema, without the nulls that stand for what is absent."""
+    if schema is None:
+        return text
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    whole = restored(value, dict(schema))
+    return text if whole == value else json.dumps(whole, ensure_ascii=False)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from loom_ia.adapters.models.exchange import stream_error
 from loom_ia.adapters.models.files import PDF, Attachments
-from loom_ia.adapters.models.openai.parts import Json, inner, system_of, usage_of
+from loom_ia.adapters.models.openai.parts import Json, inner, meant, system_of, usage_of
 from loom_ia.core.model import (
     Answer,
     AnyBlock,
@@ -30,6 +30,7 @@ from loom_ia.core.model import (
     ToolResultBlock,
 )
 from loom_ia.core.model.arguments import call_of, is_array, is_object
+from loom_ia.core.model.dialects import native
 from loom_ia.core.model.stops import StopReason, stop_of
 from loom_ia.core.projections.conversation import Backend, conversation
 
@@ -62,9 +63,8 @@ def encode(request: ModelRequest, files: Attachments) -> Json:
         ]
         if request.final:
             body["tool_choice"] = "none"
-    if request.schema is not None:
-        wanted: Json = {"type": "json_schema", "name": "answer", "strict": True}
-        wanted["schema"] = dict(request.schema)
+    if (schema := native(spec, request.schema)) is not None:
+        wanted: Json = {"type": "json_schema", "name": "answer", "strict": True, "schema": schema}
         body["text"] = {**inner(body, "text"), "format": wanted}
     body["input"] = list(_items(request, files))
     body["stream"] = True
@@ -146,8 +146,9 @@ def _file(block: ImageBlock | FileBlock, files: Attachments) -> Json:
 class Reader:
     """Puts the events of one stream together."""
 
-    def __init__(self, spec: ModelSpec) -> None:
-        self._spec = spec
+    def __init__(self, spec: ModelSpec, schema: Mapping[str, object] | None = None) -> None:
+        """Read an answer; `schema` is the one that its model was held to."""
+        self._spec, self._schema = spec, schema
         self._items: dict[object, Json] = {}
         self._answer: Answer | None = None
 
@@ -214,7 +215,7 @@ class Reader:
             case "message":
                 text = "".join(_parts(item, "text"))
                 if text:
-                    yield TextBlock.of(text)
+                    yield TextBlock.of(meant(text, self._schema))
             case "function_call":
                 identifier = str(item.get("call_id") or item.get("id") or "")
                 yield call_of(identifier, str(item.get("name", "")), str(item.get("arguments", "")))
