@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
-from loom_ia.core.model import FREE, ModelSpec, Pricing, Usage
+from loom_ia.core.model import FREE, Answer, ModelSpec, Pricing, Usage
 
 NOTHING = Usage()
 ZERO = Decimal(0)
@@ -51,3 +51,12 @@ def cost(spec: ModelSpec, served: str, usage: Usage | None, prices: Prices) -> D
     if price is FREE:
         return ZERO
     return None if price is None else price.cost(usage)
+
+
+def total(spec: ModelSpec, answer: Answer, usage: Usage, prices: Prices) -> Decimal | None:
+    """Dollars of an answer, each model that served at its own price; None when one is unknown."""
+    if not answer.shares:
+        return cost(spec, answer.model, usage, prices)
+    each = [cost(spec, share.model, share.usage, prices) for share in answer.shares]
+    known = [one for one in each if one is not None]
+    return sum(known, ZERO) if len(known) == len(each) else None

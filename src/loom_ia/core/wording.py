@@ -21,6 +21,7 @@ _SENTENCES: dict[str, tuple[str, str]] = {
             "Make the call again, shorter if your answer was cut."
         ),
     ),
+    "empty": ("(vide)", "(empty)"),
     "limit": (
         "Non exécuté : la limite de {limit} appels d'outils est atteinte.",
         "Not executed: the limit of {limit} tool calls is reached.",

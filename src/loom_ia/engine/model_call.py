@@ -23,7 +23,7 @@ from loom_ia.core.model import (
     ToolCallBlock,
 )
 from loom_ia.core.model.estimate import Estimate
-from loom_ia.core.pricing import cost
+from loom_ia.core.pricing import total
 from loom_ia.core.state import RunState
 from loom_ia.core.trusted import lean
 from loom_ia.core.wording import say
@@ -200,7 +200,7 @@ class ModelCalls:
             spec.model,
             answer,
             not_executed=not_executed,
-            cost=cost(spec, answer.model, usage, self._scene.world.prices),
+            cost=total(spec, answer, usage, self._scene.world.prices),
             ms=ms,
         )
         return (*exchanged(attempt), responded)

@@ -121,6 +121,8 @@ class ModelResponded(Payload):
     cost: Annotated[Decimal | None, NONE] = None
     """Dollars; None when the model has no price or the usage is unknown."""
     ms: Annotated[float, EMPTY] = 0
+    ignored: Annotated[int, EMPTY] = 0
+    """Events of the stream, and parts of them, that nobody knows."""
 
     @classmethod
     def make(
@@ -144,6 +146,7 @@ class ModelResponded(Payload):
             "usage": answer.usage,
             "cost": cost,
             "ms": ms,
+            "ignored": answer.ignored,
         }
         return trusted(cls, values)
 

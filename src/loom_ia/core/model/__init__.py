@@ -35,6 +35,7 @@ from loom_ia.core.model.stream import (
     ModelChunk,
     RawExchange,
     ReasoningDelta,
+    Share,
     TextDelta,
 )
 from loom_ia.core.model.usage import FREE, Price, Pricing, Tier, Usage
@@ -65,6 +66,7 @@ __all__ = (
     "ReasoningBlock",
     "ReasoningDelta",
     "Retry",
+    "Share",
     "StopReason",
     "TextBlock",
     "TextDelta",

@@ -140,8 +140,9 @@ class ModelSpec(BaseModel):
 
     @property
     def origin(self) -> str:
-        """Marks reasoning that only this model can read back."""
-        return f"{self.sdk}:{self.base_url or ''}:{self.model}"
+        """Marks reasoning that only this model reads back: its API, address, name and account."""
+        api = "/responses" if self.api == "responses" else ""
+        return f"{self.sdk}{api}:{self.base_url or ''}:{self.model}:{self.api_key_env or ''}"
 
 
 class ToolSpec(BaseModel):

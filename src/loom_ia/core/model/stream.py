@@ -68,6 +68,16 @@ class Discard(Chunk):
     run_id: str = ""
 
 
+class Share(BaseModel):
+    """What one of the models that a provider asked by itself consumed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    model: str
+    """Name that the provider gives; empty for the one that was asked."""
+    usage: Usage
+
+
 class Answer(Chunk):
     """Last piece: the whole answer. A stream that ends without one was cut."""
 
@@ -80,6 +90,10 @@ class Answer(Chunk):
     """Model that served, when the provider says so."""
     detail: str = ""
     """What the provider says of its reason to stop."""
+    shares: tuple[Share, ...] = ()
+    """Parts of `usage` when several models served; each has its own price."""
+    ignored: int = 0
+    """Events of the stream, and parts of them, that nobody knows."""
 
 
 ModelChunk = TextDelta | ReasoningDelta | CallDelta | Announced | RawExchange | Answer

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from loom_ia.core.model import (
     AnyBlock,
     Message,
+    ModelRequest,
     ReasoningBlock,
     TextBlock,
     ToolCallBlock,
     ToolResultBlock,
+    ToolSpec,
     user,
 )
+from loom_ia.core.model.arguments import is_object
 from loom_ia.core.wording import Language, say
+
+THOUGHTS = frozenset({"reasoning", "redacted_thinking"})
+"""Opaque blocks that are thought, not work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +49,26 @@ def conversation(messages: Sequence[Message], backend: Backend) -> list[Message]
         blocks = tuple(_kept(message.blocks, origin))
         if message.role == "tool":
             continue  # told with the calls they answer
-        if not any(not isinstance(block, ReasoningBlock) for block in blocks) and not (
-            backend.last_assistant and index == len(messages) - 1
-        ):
+        resumed = backend.last_assistant and index == len(messages) - 1 and _paused(message)
+        if not resumed and all(isinstance(block, ReasoningBlock) for block in blocks):
             continue
-        if blocks:
-            _join(kept, Message(role=message.role, blocks=blocks))
+        _join(kept, Message(role=message.role, blocks=blocks))
         if message.calls:
             _join(kept, _results(messages, index, backend.language))
     return _ended(kept, backend)
+
+
+def callable_tools(request: ModelRequest) -> Sequence[ToolSpec]:
+    """Tools that a request declares; a conversation that holds calls has some, as servers want.
+
+    Those that only its past names are declared by their name: they cannot be called.
+    """
+    declared = request.tools or request.declared
+    if declared:
+        return declared
+    names = dict.fromkeys(call.name for message in request.messages for call in message.calls)
+    schema: dict[str, object] = {"type": "object", "properties": {}}
+    return [ToolSpec(name=name, description="", input_schema=schema) for name in names]
 
 
 def _kept(blocks: Sequence[AnyBlock], origin: str) -> Iterator[AnyBlock]:
@@ -76,8 +94,20 @@ def _results(messages: Sequence[Message], index: int, language: Language) -> Mes
             if isinstance(block, ToolResultBlock):
                 found.setdefault(block.call_id, block)
     calls = messages[index].calls
-    results = tuple([found.get(call.id) or _lost(call, language) for call in calls])
+    results = tuple(
+        [_said(found.get(call.id) or _lost(call, language), language) for call in calls]
+    )
     return Message(role="tool", blocks=results)
+
+
+def _said(result: ToolResultBlock, language: Language) -> ToolResultBlock:
+    """The result without blank text, which some servers refuse; one that says nothing says so."""
+    blank = [b for b in result.content if isinstance(b, TextBlock) and not b.text.strip()]
+    if result.content and not blank:
+        return result
+    content = tuple([b for b in result.content if b not in blank])
+    content = content or (TextBlock(text=say(language, "empty")),)
+    return result.model_copy(update={"content": content})
 
 
 def _lost(call: ToolCallBlock, language: Language) -> ToolResultBlock:
@@ -103,5 +133,9 @@ def _ended(kept: list[Message], backend: Backend) -> list[Message]:
 
 
 def _paused(message: Message) -> bool:
-    """True for an answer that holds work of the provider's own, which it will take up again."""
-    return any(isinstance(b, ReasoningBlock) and b.opaque.startswith("{") for b in message.blocks)
+    """True for an answer that ends in work of the provider's own, which it will take up again."""
+    last = message.blocks[-1] if message.blocks else None
+    if not isinstance(last, ReasoningBlock) or not last.opaque.startswith("{"):
+        return False
+    kept: object = json.loads(last.opaque)
+    return is_object(kept) and kept.get("type") not in THOUGHTS

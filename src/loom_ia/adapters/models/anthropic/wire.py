@@ -26,6 +26,7 @@ from loom_ia.core.model import (
     ModelSpec,
     ReasoningBlock,
     ReasoningDelta,
+    Share,
     TextBlock,
     TextDelta,
     ToolCallBlock,
@@ -35,7 +36,7 @@ from loom_ia.core.model import (
 from loom_ia.core.model.arguments import call_of, is_array, is_object
 from loom_ia.core.model.dialects import native
 from loom_ia.core.model.stops import stop_of
-from loom_ia.core.projections.conversation import Backend, conversation
+from loom_ia.core.projections.conversation import Backend, callable_tools, conversation
 
 MAX_TOKENS = 8192
 """The API wants a limit; this one stands when the configuration has none."""
@@ -51,7 +52,7 @@ def encode(request: ModelRequest, files: Attachments) -> Json:
         body["system"] = system
     if tools := _tools(request):
         body["tools"] = tools
-        if request.final:
+        if not request.tools:
             body["tool_choice"] = {"type": "none"}
     if (schema := native(spec, request.schema)) is not None:
         given = body.get("output_config")
@@ -77,7 +78,7 @@ def _system(request: ModelRequest) -> list[Json]:
 def _tools(request: ModelRequest) -> list[Json]:
     tools: list[Json] = [
         {"name": t.name, "description": t.description, "input_schema": t.input_schema}
-        for t in request.tools or request.declared
+        for t in callable_tools(request)
     ]
     if tools and request.spec.cache.tools:
         tools[-1]["cache_control"] = POINT
@@ -139,11 +140,7 @@ def _content(block: ContentBlock, files: Attachments) -> Json:
 
 
 def _result(block: ToolResultBlock, files: Attachments) -> Json:
-    content = [
-        _content(part, files)
-        for part in block.content
-        if not isinstance(part, TextBlock) or part.text.strip()
-    ]
+    content = [_content(part, files) for part in block.content]
     result: Json = {"type": "tool_result", "tool_use_id": block.call_id, "content": content}
     if block.is_error:
         result["is_error"] = True
@@ -180,6 +177,7 @@ class Reader:
         self._stop = ""
         self._detail = ""
         self._ended = False
+        self._ignored = 0
 
     def done(self) -> None:
         """Not a word of this API: its streams end by an event."""
@@ -209,8 +207,10 @@ class Reader:
                 self._ended = True
             case "error":
                 raise stream_error(self._spec.id, event)
-            case _:
+            case "ping" | "content_block_stop":
                 pass
+            case _:
+                self._ignored += 1
 
     def _started(self, message: Json) -> Iterator[ModelChunk]:
         self._model = str(message.get("model") or self._model)
@@ -238,8 +238,10 @@ class Reader:
                 written = str(delta.get("partial_json", ""))
                 block.written.append(written)
                 yield CallDelta(arguments=written)
-            case _:
+            case "citations_delta":
                 pass
+            case _:
+                self._ignored += 1
 
     def _stopped(self, delta: Json) -> None:
         self._stop = str(delta.get("stop_reason") or self._stop)
@@ -271,12 +273,16 @@ class Reader:
             reason = "the answer ended without a stop reason"
             raise ModelTransientError(model=self._spec.id, reason=reason)
         blocks = [made for open_block in self._blocks.values() if (made := self._block(open_block))]
+        shares = shares_of(self._usage)
+        usage = sum((share.usage for share in shares), Usage()) if shares else None
         return Answer(
             message=Message(role="assistant", blocks=tuple(blocks)),
             stop=stop_of("anthropic", self._stop),
-            usage=usage_of(self._usage),
+            usage=usage or usage_of(self._usage),
             model=self._model,
             detail=self._detail or self._stop,
+            shares=shares,
+            ignored=self._ignored,
         )
 
     def _block(self, block: _Open) -> AnyBlock | None:
@@ -348,3 +354,22 @@ def usage_of(usage: Json, *, whole: bool = True) -> Usage | None:
     if whole and (counts["output"] is None or read == Usage()):
         return None
     return read
+
+
+def shares_of(usage: Json) -> tuple[Share, ...]:
+    """What each model consumed, when the provider asked several; empty when it asked one.
+
+    One that declined before its first word is not billed.
+    """
+    listed = usage.get("iterations")
+    each = [one for one in listed if is_object(one)] if is_array(listed) else []
+    if not any(one.get("model") or one.get("type") == "compaction" for one in each):
+        return ()
+    shares: list[Share] = []
+    for one in each:
+        billed = tokens(one, "output_tokens") != 0
+        found = usage_of(one, whole=False) if billed else Usage()
+        if found is None:
+            return ()
+        shares.append(Share(model=str(one.get("model") or ""), usage=found))
+    return tuple(shares)

@@ -33,7 +33,7 @@ from loom_ia.core.model import (
 from loom_ia.core.model.arguments import is_array, is_object
 from loom_ia.core.model.dialects import native
 from loom_ia.core.model.stops import StopReason, stop_of
-from loom_ia.core.projections.conversation import Backend, conversation
+from loom_ia.core.projections.conversation import Backend, callable_tools, conversation
 
 
 def encode(request: ModelRequest, files: Attachments) -> Json:
@@ -44,7 +44,7 @@ def encode(request: ModelRequest, files: Attachments) -> Json:
         # The provider renamed the limit; the servers that copy it kept the first name.
         body["max_completion_tokens" if spec.base_url is None else "max_tokens"] = spec.max_tokens
     body |= spec.params
-    if tools := request.tools or request.declared:
+    if tools := callable_tools(request):
         body["tools"] = [
             {
                 "type": "function",
@@ -56,7 +56,7 @@ def encode(request: ModelRequest, files: Attachments) -> Json:
             }
             for t in tools
         ]
-        if request.final:
+        if not request.tools:
             body["tool_choice"] = "none"
     if (wanted := native(spec, request.schema)) is not None:
         schema: Json = {"name": "answer", "schema": wanted, "strict": True}
@@ -157,6 +157,7 @@ class Reader:
         self._stop = ""
         self._refused = False
         self._ended = False
+        self._ignored = 0
 
     def feed(self, event: Mapping[str, object]) -> Iterable[ModelChunk]:
         """Pieces that a chunk brings.
@@ -167,6 +168,8 @@ class Reader:
         """
         if event.get("error"):
             raise stream_error(self._spec.id, event)
+        if "choices" not in event:
+            self._ignored += 1
         self._model = str(event.get("model") or self._model)
         usage = inner(event, "usage") or inner(inner(event, "x_groq"), "usage")
         if usage:
@@ -244,6 +247,7 @@ class Reader:
             usage=usage_of(self._usage, ("prompt", "completion")),
             model=self._model,
             detail="refusal" if self._refused else self._stop,
+            ignored=self._ignored,
         )
 
     def _reason(self, message: Message) -> StopReason:

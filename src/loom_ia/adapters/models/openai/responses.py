@@ -32,7 +32,7 @@ from loom_ia.core.model import (
 from loom_ia.core.model.arguments import call_of, is_array, is_object
 from loom_ia.core.model.dialects import native
 from loom_ia.core.model.stops import StopReason, stop_of
-from loom_ia.core.projections.conversation import Backend, conversation
+from loom_ia.core.projections.conversation import Backend, callable_tools, conversation
 
 REASONERS = re.compile(r"(?:o\d|gpt-5)")
 ENCRYPTED = "reasoning.encrypted_content"
@@ -50,7 +50,7 @@ def encode(request: ModelRequest, files: Attachments) -> Json:
     body |= spec.params
     if system := system_of(request):
         body["instructions"] = system
-    if tools := request.tools or request.declared:
+    if tools := callable_tools(request):
         body["tools"] = [
             {
                 "type": "function",
@@ -61,7 +61,7 @@ def encode(request: ModelRequest, files: Attachments) -> Json:
             }
             for t in tools
         ]
-        if request.final:
+        if not request.tools:
             body["tool_choice"] = "none"
     if (schema := native(spec, request.schema)) is not None:
         wanted: Json = {"type": "json_schema", "name": "answer", "strict": True, "schema": schema}
@@ -150,6 +150,7 @@ class Reader:
         """Read an answer; `schema` is the one that its model was held to."""
         self._spec, self._schema = spec, schema
         self._items: dict[object, Json] = {}
+        self._ignored = 0
         self._answer: Answer | None = None
 
     def done(self) -> None:
@@ -177,8 +178,10 @@ class Reader:
                 self._answer = self.whole(inner(event, "response"))
             case "error":
                 raise stream_error(self._spec.id, event)
+            case str() as kind if kind.startswith("response."):
+                pass  # known, and said again by an event that ends it
             case _:
-                pass
+                self._ignored += 1
 
     def answer(self) -> Answer | None:
         """The whole answer; None before the event that holds it."""
@@ -208,6 +211,7 @@ class Reader:
             usage=usage_of(inner(body, "usage"), COUNTS),
             model=str(body.get("model") or ""),
             detail="refusal" if refused else word,
+            ignored=self._ignored,
         )
 
     def _blocks(self, item: Json) -> Iterator[AnyBlock]:
