@@ -66,6 +66,10 @@ storage:
 """
 
 
+Turn = tuple[str, str | Callable[[], object]]
+"""What the screen shows, then what is typed or done."""
+
+
 class Typed(subprocess.CompletedProcess[str]):
     """What a command gave."""
 
@@ -89,7 +93,7 @@ def typed(folder: Path, *words: str, lang: str = "fr", **variables: str) -> Type
 
 
 def on_terminal(
-    folder: Path, *words: str, answers: Sequence[tuple[str, str]] = (), **variables: str
+    folder: Path, *words: str, answers: Sequence[Turn] = (), **variables: str
 ) -> tuple[int, str]:
     """Type a command at a terminal, answer each question once it is asked; code and screen."""
     ours, theirs = pty.openpty()
@@ -108,7 +112,7 @@ def on_terminal(
         process.wait()
 
 
-def _conversation(ours: int, answers: Sequence[tuple[str, str]]) -> str:
+def _conversation(ours: int, answers: Sequence[Turn]) -> str:
     """All that the terminal shows until the command ends."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     screen, seen = "", 0
@@ -116,7 +120,8 @@ def _conversation(ours: int, answers: Sequence[tuple[str, str]]) -> str:
     while True:
         if waiting and (at := screen.find(waiting[0][0], seen)) >= 0:
             seen = at + len(waiting[0][0])
-            os.write(ours, waiting.pop(0)[1].encode())
+            answer = waiting.pop(0)[1]
+            os.write(ours, answer.encode()) if isinstance(answer, str) else answer()
         assert select.select([ours], [], [], 60)[0], screen
         try:
             chunk = os.read(ours, 4096)

@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from loom_ia.access.cli.progress import Progress, shown
 from loom_ia.access.cli.session import drive, loom_of, principal, told
 from loom_ia.core.text import Text
 
@@ -48,7 +49,7 @@ async def _decide(
         "arguments": corrected,
         "happened": None if arguments.happened is None else arguments.happened == "yes",
     }
-    async with loom:
+    async with shown(Progress()), loom:
         act = loom.approve if approve else loom.reject
         result = await act(arguments.run_id, by=principal(), **options)
     return told(result, arguments)

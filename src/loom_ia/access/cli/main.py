@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from loom_ia import locale
+from loom_ia.access.cli.colour import paint
 from loom_ia.access.cli.contract import Command, MisuseError
 from loom_ia.access.cli.streams import close_streams, open_streams, seal
 from loom_ia.core.text import Text, translate
@@ -168,7 +169,7 @@ def _told(error: Exception) -> int:
         return _unexpected(error)
     label = Text("Configuration: {line}") if error.kind is Kind.CONFIG else Text("Error: {line}")
     for line in str(error).splitlines() or [error.code]:
-        _say(Text(label.msgid, {"line": line}))
+        _say(paint(Text(label.msgid, {"line": line}), "bad", sys.stderr))
     return FAILED if error.kind in {Kind.BROKEN, Kind.UNAVAILABLE} else USAGE
 
 
@@ -185,7 +186,7 @@ def _unexpected(error: Exception) -> int:
 
         _say("".join(traceback.format_exception(error)).rstrip())
     what = " ".join(f"{type(error).__name__}: {error}".split())
-    _say(Text("Error: {what} (LOOM_DEBUG=1 shows where)", {"what": what}))
+    _say(paint(Text("Error: {what} (LOOM_DEBUG=1 shows where)", {"what": what}), "bad", sys.stderr))
     return FAILED
 
 

@@ -11,6 +11,7 @@ from collections.abc import Coroutine, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, TextIO, TypeVar
 
+from loom_ia.access.cli.colour import paint, style_of
 from loom_ia.access.cli.streams import apart
 from loom_ia.core.text import Text
 
@@ -126,7 +127,7 @@ def command(arguments: Namespace, *words: str) -> str:
 def summary(result: RunResult, arguments: Namespace) -> None:
     """Say how a run stands, on standard error."""
     params: dict[str, object] = {
-        "status": result.status,
+        "status": paint(result.status, style_of(result.status), sys.stderr),
         "iterations": result.iterations,
         "input": result.usage.input,
         "output": result.usage.output,
@@ -141,7 +142,8 @@ def summary(result: RunResult, arguments: Namespace) -> None:
     )
     say(Text("Run        : {run_id}", {"run_id": result.run_id}))
     if result.error is not None:
-        say(Text("Error      : {error}", {"error": printable(result.error)}))
+        line = Text("Error      : {error}", {"error": printable(result.error)})
+        say(paint(line, "bad", sys.stderr))
     if result.resumable:
         typed = command(arguments, "resume", result.run_id)
         say(Text("Resume     : {command}", {"command": typed}))

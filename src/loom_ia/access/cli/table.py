@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 
-from loom_ia.access.cli.session import printable
+from loom_ia.access.cli.colour import paint
+from loom_ia.access.cli.session import answers, printable
 from loom_ia.core.text import Text
 
 
@@ -28,9 +29,10 @@ def table(rows: Sequence[Sequence[str]], *, left: int) -> Iterator[str]:
     """
     shown = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    for row in shown:
+    for place, row in enumerate(shown):
         cells = [
             f"{cell:<{width}}" if index < left else f"{cell:>{width}}"
             for index, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        yield "  ".join(cells).rstrip()
+        line = "  ".join(cells).rstrip()
+        yield line if place else paint(line, "strong", answers())

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
-from loom_ia.access.cli.session import printable
+from loom_ia.access.cli.colour import Style, paint, style_of
+from loom_ia.access.cli.session import answers, printable
 from loom_ia.access.cli.table import instant
 from loom_ia.core.projections.calls import CallNode, CheckNode, Question
 from loom_ia.core.projections.trace import ModelNode, Note, TraceRun
@@ -22,6 +23,12 @@ STATES = {
     "error": Text("error"),
     "refused": Text("refused"),
     "unknown": Text("outcome unknown"),
+}
+STYLES: Mapping[str, Style] = {
+    "waiting": "warn",
+    "error": "bad",
+    "refused": "bad",
+    "unknown": "warn",
 }
 DOUBTS = {
     "timeout": Text("it did not answer in time"),
@@ -64,7 +71,8 @@ def lines(tree: TraceRun, *, full: bool) -> Iterator[str]:
         "time": duration(tree.ms),
         "cost": _cost(result.cost),
     }
-    yield _line(0, Text("run {agent} — {status}, {time}, {cost}", params))
+    head = Text("run {agent} — {status}, {time}, {cost}", params)
+    yield _line(0, head, style_of(result.status))
     for step in tree.steps:
         yield _line(1, Text("step {number}", {"number": step.number}))
         for node in step.nodes:
@@ -72,7 +80,8 @@ def lines(tree: TraceRun, *, full: bool) -> Iterator[str]:
     for note in tree.notes:
         yield _line(1, _note(note))
     if result.error is not None:
-        yield _line(1, Text("failed: {error}", {"error": _short(result.error, full=full)}))
+        failed = Text("failed: {error}", {"error": _short(result.error, full=full)})
+        yield _line(1, failed, "bad")
 
 
 def _node(node: ModelNode | CallNode | CheckNode, *, full: bool) -> Iterator[str]:
@@ -141,7 +150,9 @@ def _model(node: ModelNode, *, full: bool) -> Iterator[str]:
     if node.status == "started":
         yield _line(2, Text("model {model} ({role}) — no answer yet", params))
     elif node.status == "lost":
-        yield _line(2, Text("model {model} ({role}) — cut before its answer, unknown cost", params))
+        yield _line(
+            2, Text("model {model} ({role}) — cut before its answer, unknown cost", params), "warn"
+        )
     elif usage is None:
         yield _line(2, Text("model {model} ({role}) — {time}, unknown tokens, {cost}", params))
     else:
@@ -165,10 +176,11 @@ def _tool(node: CallNode, *, full: bool) -> Iterator[str]:
     if node.status == "ok":
         yield _line(2, Text("tool {name} — {time}", params))
     elif not node.ms:
-        yield _line(2, Text("tool {name} — {state}", {**params, "state": STATES[node.status]}))
+        text = Text("tool {name} — {state}", {**params, "state": STATES[node.status]})
+        yield _line(2, text, STYLES.get(node.status))
     else:
         params["state"] = STATES[node.status]
-        yield _line(2, Text("tool {name} — {time}, {state}", params))
+        yield _line(2, Text("tool {name} — {time}, {state}", params), STYLES.get(node.status))
     yield _part(Text("arguments"), _json(node.arguments), full=full)
     for said in node.checks:
         yield _part(Text("checked"), f"{said.name} — {_verdict(said)}", full=full)
@@ -247,8 +259,8 @@ def _json(value: Mapping[str, object]) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _line(depth: int, text: Text) -> str:
-    return "  " * depth + printable(str(text))
+def _line(depth: int, text: Text, style: Style | None = None) -> str:
+    return "  " * depth + paint(printable(str(text)), style, answers())
 
 
 def _part(label: Text, value: str, *, full: bool) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
+from loom_ia.access.cli.progress import Progress, shown
 from loom_ia.access.cli.session import drive, loom_of, principal, told
 from loom_ia.core.text import Text
 
@@ -29,7 +30,7 @@ def run(arguments: Namespace) -> int:
 
 
 async def _resume(loom: Loom, arguments: Namespace) -> int:
-    async with loom:
+    async with shown(Progress()), loom:
         result = await loom.resume(
             arguments.run_id, by=principal(), channel="cli", now=arguments.now
         )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from loom_ia.access.cli.colour import paint
+from loom_ia.access.cli.progress import Progress, shown
 from loom_ia.access.cli.session import (
     answers,
     ascii_only,
@@ -60,20 +63,45 @@ def run(arguments: Namespace) -> int:
 async def _run(loom: Loom, arguments: Namespace) -> int:
     if arguments.stream and arguments.json:
         return await _lines(loom, arguments)
-    screen = _Screen(stream=arguments.stream)
+    if not arguments.stream:
+        return await _quietly(loom, arguments)
+    screen = _Screen()
     async with loom:
         async for item in loom.stream(arguments.agent, arguments.message, **_options(arguments)):
             arguments.run_id = item.run_id
             screen.take(item)
         result = await loom.result(arguments.run_id)
-    if not screen.stream:
-        return told(result, arguments)
-    shown = screen.answer
+    streamed = screen.answer
     screen.end()
     summary(result, arguments)
-    if result.text and result.text != shown:
+    if result.text and result.text != streamed:
         show(result.text)
     return code(result)
+
+
+async def _quietly(loom: Loom, arguments: Namespace) -> int:
+    """The result alone; meanwhile, a person reads what goes on."""
+    progress = Progress()
+    async with shown(progress), loom:
+        async for item in loom.stream(arguments.agent, arguments.message, **_options(arguments)):
+            arguments.run_id = item.run_id
+            _follow(progress, item)
+        result = await loom.result(arguments.run_id)
+    return told(result, arguments)
+
+
+def _follow(progress: Progress, item: Shown) -> None:
+    payload = getattr(item, "payload", None)
+    match item.type:
+        case "model.called":
+            model = printable(getattr(payload, "model", ""))
+            progress.what = Text("the model answers ({model})", {"model": model})
+        case "model.responded":
+            message = getattr(payload, "message", None)
+            names = ", ".join(printable(call.name) for call in message.calls) if message else ""
+            progress.what = Text("tools work ({names})", {"names": names})
+        case _:
+            return
 
 
 async def _lines(loom: Loom, arguments: Namespace) -> int:
@@ -101,15 +129,12 @@ def _options(arguments: Namespace) -> RunOptions:
 class _Screen:
     """What a person sees while the run goes on."""
 
-    def __init__(self, *, stream: bool) -> None:
-        self.stream = stream
+    def __init__(self) -> None:
         self.answer = ""
         """Text of the present model turn, as far as it was shown."""
 
     def take(self, item: Shown) -> None:
         """Show one thing."""
-        if not self.stream:
-            return
         match item.type:
             case "text":
                 self.answer += getattr(item, "text", "")
@@ -117,7 +142,7 @@ class _Screen:
                 answers().flush()
             case "discard":
                 self.end()
-                say(Text("[what stands above is void]"))
+                say(paint(Text("[what stands above is void]"), "warn", sys.stderr))
             case "model.called":
                 self.end()
             case "model.responded":
@@ -131,7 +156,7 @@ class _Screen:
             self.end()
             given = call.malformed or json.dumps(call.arguments, ensure_ascii=False)
             params = {"name": printable(call.name), "arguments": printable(given)}
-            say(Text("[tool] {name}({arguments})", params))
+            say(paint(Text("[tool] {name}({arguments})", params), "faint", sys.stderr))
 
     def end(self) -> None:
         """Close the line that the text left open."""

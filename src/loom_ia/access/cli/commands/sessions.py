@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING
 
+from loom_ia.access.cli.progress import Progress, shown
 from loom_ia.access.cli.session import (
     command,
     loom_of,
@@ -157,13 +158,27 @@ async def _export(loom: Loom, arguments: Namespace) -> int:
     from loom_ia.access.cli.output import target  # noqa: PLC0415
 
     with target(arguments.output) as write:
-        count = 0
-        async for line in loom.export_session(arguments.session_id):
-            write(line.encode() + b"\n")
-            count += 1
-    if arguments.json and arguments.output is not None:
+        if arguments.output is None:
+            await _write(loom, arguments, write, Progress())
+            return 0
+        progress = Progress()
+        async with shown(progress):
+            count = await _write(loom, arguments, write, progress)
+    if arguments.json:
         show_data({"session_id": arguments.session_id, "output": arguments.output, "lines": count})
     return 0
+
+
+async def _write(
+    loom: Loom, arguments: Namespace, write: Callable[[bytes], object], progress: Progress
+) -> int:
+    """Lines that were written."""
+    count = 0
+    async for line in loom.export_session(arguments.session_id):
+        write(line.encode() + b"\n")
+        count += 1
+        progress.what = Text("{count} lines written", {"count": number(count)})
+    return count
 
 
 async def _delete(loom: Loom, arguments: Namespace) -> int:
@@ -189,7 +204,8 @@ async def _delete(loom: Loom, arguments: Namespace) -> int:
 
 
 async def _repair(loom: Loom, arguments: Namespace) -> int:
-    lines = await loom.repair(arguments.session_id)
+    async with shown(Progress()):
+        lines = await loom.repair(arguments.session_id)
     if arguments.json:
         show_data({"session_id": arguments.session_id, "lines": list(lines)})
         return 0
