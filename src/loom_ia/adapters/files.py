@@ -14,6 +14,7 @@ from pathlib import Path
 
 from loom_ia.adapters import io
 from loom_ia.adapters.io import BlockedError
+from loom_ia.core.causes import cause
 from loom_ia.core.errors import StoreUnavailableError
 from loom_ia.core.text import Text
 
@@ -38,7 +39,7 @@ def unavailable(path: Path | str, error: OSError) -> StoreUnavailableError:
     return StoreUnavailableError(path=str(at), reason=refusal(error))
 
 
-def refusal(error: OSError) -> Text | str:
+def refusal(error: OSError) -> Text:
     """What the system refused, and what to do about it."""
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
@@ -48,7 +49,7 @@ def refusal(error: OSError) -> Text | str:
         case errno.EEXIST | errno.ENOTDIR:
             return Text("a folder is expected there, not a file; move it, or change the path")
         case _:
-            return error.strerror or str(error)
+            return cause(error)
 
 
 def lock_file(fd: int, path: Path) -> None:

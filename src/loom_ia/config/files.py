@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from loom_ia.config.errors import ConfigError, Issue, Loc, Place
+from loom_ia.core.causes import cause
 from loom_ia.core.templates import position
 from loom_ia.core.text import Text
 
@@ -56,7 +57,7 @@ def unreadable(error: OSError | ValueError) -> Text:
         case PermissionError():
             return Text("cannot be read: permission denied; give this user the right to read it")
         case OSError():
-            return Text("cannot be read: {reason}", {"reason": error.strerror or str(error)})
+            return Text("cannot be read: {reason}", {"reason": cause(error)})
         case _:
             return Text("not a usable path; check it")
 

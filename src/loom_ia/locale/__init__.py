@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gettext
+import os
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
 from loom_ia.core.text import install as install_translator
@@ -62,6 +62,7 @@ def _spoken(value: str) -> Language:
 def _catalogue(chosen: Language) -> gettext.NullTranslations:
     if chosen == "en":
         return gettext.NullTranslations()
-    catalogue = Path(__file__).parent / "fr" / "LC_MESSAGES" / _DOMAIN
-    with catalogue.open("rb") as stream:
+    # No pathlib: it takes longer to import than all that `--help` needs beside it.
+    catalogue = os.path.join(os.path.dirname(__file__), "fr", "LC_MESSAGES", _DOMAIN)  # noqa: PTH118, PTH120
+    with open(catalogue, "rb") as stream:  # noqa: PTH123
         return gettext.GNUTranslations(stream)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from loom_ia.core.causes import cause
 from loom_ia.core.errors import Kind, LoomError
 from loom_ia.core.text import Text
 from loom_ia.tools.threads import Pool, shared
@@ -151,7 +152,7 @@ def _read(path: Path, limit: int) -> tuple[bytes, int]:
             data = file.read(limit + 1)
         return data, max(len(data), path.stat().st_size)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        reason = cause(error) if isinstance(error, OSError) else Text("not a usable path")
         raise AttachmentUnreadableError(name=str(path), reason=reason) from error
 
 

@@ -14,7 +14,7 @@ def test_an_error_is_red(project, terminal):
 @pytest.fixture
 def enough(project):
     """Let the tool that waits go on."""
-    return lambda: (project / "assez").touch()
+    return (project / "assez").touch
 
 
 def test_a_person_who_waits_is_told_what_goes_on_and_the_line_goes_away(project, terminal, enough):

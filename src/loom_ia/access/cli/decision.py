@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from loom_ia.access.cli.progress import Progress, shown
 from loom_ia.access.cli.session import drive, loom_of, principal, told
+from loom_ia.core.causes import cause
 from loom_ia.core.text import Text
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ def _read(given: str) -> dict[str, object]:
         ArgumentsUnreadableError: neither.
 
     """
+    from pathlib import Path  # noqa: PLC0415
+
     from loom_ia.runtime.errors import ArgumentsUnreadableError  # noqa: PLC0415
 
     try:
@@ -81,7 +83,7 @@ def _refused(constant: str) -> NoReturn:
 def _reason(error: Exception) -> object:
     match error:
         case OSError():
-            return f"{error.filename}: {error.strerror}"
+            return Text("{path}: {reason}", {"path": error.filename, "reason": cause(error)})
         case json.JSONDecodeError():
             place = {"line": error.lineno, "column": error.colno}
             return Text("not JSON (line {line}, column {column})", place)

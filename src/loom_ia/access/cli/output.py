@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from loom_ia.access.cli.session import answers
+from loom_ia.core.causes import cause
 from loom_ia.core.errors import Kind, LoomError
 
 
@@ -42,7 +43,6 @@ def target(name: str | None) -> Generator[Callable[[bytes], object]]:
             os.fsync(file.fileno())
         draft.replace(path)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise OutputError(path=name, reason=reason) from error
+        raise OutputError(path=name, reason=cause(error)) from error
     finally:
         draft.unlink(missing_ok=True)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from shutil import get_terminal_size
 from typing import Final
 
 from loom_ia.access.cli.colour import terminal
@@ -24,6 +22,9 @@ class Progress:
 
     async def tick(self) -> None:
         """Rewrite the line for ever."""
+        import asyncio  # noqa: PLC0415
+        from shutil import get_terminal_size  # noqa: PLC0415
+
         begun = asyncio.get_running_loop().time()
         while True:
             await asyncio.sleep(PERIOD)
@@ -39,6 +40,8 @@ async def shown(progress: Progress) -> AsyncGenerator[None]:
     if not terminal(sys.stderr):
         yield
         return
+    import asyncio  # noqa: PLC0415
+
     ticking = asyncio.create_task(progress.tick())
     try:
         yield

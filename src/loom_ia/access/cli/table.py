@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
-from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from loom_ia.access.cli.colour import paint
 from loom_ia.access.cli.session import answers, printable
 from loom_ia.core.text import Text
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from decimal import Decimal
 
 
 def number(value: int | Decimal, places: int = 0) -> str:

@@ -7,7 +7,6 @@ import os
 import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loom_ia.access.cli.session import DEFAULT_CONFIG, command, loom_of, show, show_data, wait
@@ -61,6 +60,8 @@ def _project(arguments: Namespace) -> Project:
         AnswersNeededError: something is not said, and nobody can be asked.
 
     """
+    from pathlib import Path  # noqa: PLC0415
+
     from loom_ia import locale  # noqa: PLC0415
     from loom_ia.access.cli.asking import AnswersNeededError, ask, reachable  # noqa: PLC0415
     from loom_ia.access.cli.project import AGENTS, InitOptionError, Project  # noqa: PLC0415
@@ -122,6 +123,8 @@ async def _checked(
 
 def _next(arguments: Namespace, project: Project) -> list[str]:
     """Commands that can be typed as they are, one after the other."""
+    from pathlib import Path  # noqa: PLC0415
+
     arguments.config = DEFAULT_CONFIG
     inside = [
         command(arguments, "validate"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
 from typing import TYPE_CHECKING
 
 from loom_ia.access.cli.session import loom_of, printable, show, show_json, wait
@@ -12,6 +11,8 @@ from loom_ia.access.cli.table import number, table
 from loom_ia.core.text import Text
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from loom_ia.core.projections.report import Period, Report, Spent
     from loom_ia.runtime.loom import Loom
 
@@ -55,6 +56,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def _date(given: str) -> date:
     from argparse import ArgumentTypeError  # noqa: PLC0415
+    from datetime import date  # noqa: PLC0415
 
     try:
         return date.fromisoformat(given)

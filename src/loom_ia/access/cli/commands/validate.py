@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from loom_ia.access.cli.session import loom_of, show, show_data, wait
@@ -65,6 +64,8 @@ def _storage(loom: Loom) -> str:
 
 
 def _data(loom: Loom, arguments: Namespace) -> dict[str, object]:
+    from dataclasses import asdict  # noqa: PLC0415
+
     return {
         "config": arguments.config,
         "profile": loom.loaded.profile.name,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from loom_ia.core.causes import cause
 from loom_ia.core.errors import Kind, LoomError
 
 if TYPE_CHECKING:
@@ -96,8 +97,8 @@ def write(project: Project, texts: Mapping[str, str]) -> None:
             path.unlink(missing_ok=True)
         if isinstance(error, FileExistsError):  # since it was looked for
             _refuse_present(project.folder, targets)
-        where, reason = error.filename or project.folder, error.strerror or str(error)
-        raise ProjectNotWrittenError(path=where, reason=reason) from error
+        where = error.filename or project.folder
+        raise ProjectNotWrittenError(path=where, reason=cause(error)) from error
 
 
 def _refuse_present(folder: Path, targets: list[Path]) -> None:
