@@ -7,7 +7,7 @@ from loom_ia.core.model import Discard, TextDelta
 
 
 def test_what_a_model_takes_back_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
-    screen = _Screen(stream=True)
+    screen = _Screen()
     for text in ("Il ", "est"):
         screen.take(TextDelta(run_id="r", text=text))
     screen.take(Discard(run_id="r"))
