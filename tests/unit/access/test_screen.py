@@ -17,10 +17,3 @@ def test_what_a_model_takes_back_is_marked(capsys: pytest.CaptureFixture[str]) -
     told = capsys.readouterr()
     assert told.out == "Il est\nVoilà.\n"
     assert told.err == "[what stands above is void]\n"
-
-
-def test_a_quiet_screen_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    screen = _Screen(stream=False)
-    screen.take(TextDelta(run_id="r", text="Il"))
-    screen.end()
-    assert capsys.readouterr().out == ""
