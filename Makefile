@@ -10,7 +10,7 @@ PINNED_BUILD := --build-constraint constraints.txt
 
 .DEFAULT_GOAL := help
 .SECONDARY:
-.PHONY: help demo test lint check bench docs kernel package pins clean
+.PHONY: help demo test lint check bench peers docs kernel package pins clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z]*\):.*  ## /\1\t/p' Makefile | expand -t 10
@@ -34,6 +34,9 @@ bench: $(VENV)/.dev  ## print our speed as ratios to a hand-written floor
 	$(BIN)/python benchmarks/floor.py
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/sessions.py
+
+peers: $(VENV)/.dev  ## print our speed beside that of other engines, each installed apart
+	$(BIN)/python benchmarks/peers/compare.py
 
 docs: $(VENV)/.dev  ## build the documents, then check what they say
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs

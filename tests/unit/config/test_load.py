@@ -277,7 +277,7 @@ def somebody_else() -> Iterator[None]:
 def test_a_folder_that_the_system_refuses_is_told(project: Write, root: str):
     lines = refusal(project({"loom.yaml": root + f"agents_dir: {'a' * 300}\n"}))
     assert lines[0].startswith("loom.yaml:6:13: agents_dir: folder aaa")
-    assert lines[0].endswith("cannot be read: File name too long")
+    assert lines[0].endswith("cannot be read: the name is too long")
 
 
 def test_a_prompt_behind_a_link_that_leaves_its_folder_is_refused(project: Write, tmp_path: Path):
