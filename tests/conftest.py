@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 
+import jsonschema  # noqa: F401 - it reads files when it is imported, here outside any loop
 import pytest
 from blockbuster import BlockBuster, BlockBusterFunction
 from hypothesis import HealthCheck, settings

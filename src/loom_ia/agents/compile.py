@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
 from typing import Literal
@@ -16,6 +16,7 @@ from loom_ia.core.budget import Budget
 from loom_ia.core.model import ModelSpec, ToolSpec
 from loom_ia.core.names import safe_name
 from loom_ia.core.plan import Asking, Plan, Remedy, ToolPlan
+from loom_ia.core.policy import Point
 from loom_ia.core.ports import Artifacts, Check, Form, Model, Tool, ToolContext
 from loom_ia.core.pricing import prices_of
 from loom_ia.core.state import CONTRACT
@@ -81,6 +82,8 @@ class Mounted:
     timeout: float | None
     check: Check | None = None
     """Its check of unknown outcomes."""
+    form: Form | None = None
+    """The form that what it gives must have."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,26 +115,11 @@ def compile_agent(spec: AgentSpec, prompt: Template, workshop: Workshop) -> Comp
         PolicyDeclarationError: something is not a policy.
 
     """
-    tools = tuple(_mounted(spec, n, workshop) for n in range(len(spec.tools)))
     policies = tuple(_hooked(spec, n, workshop) for n in range(len(spec.policies)))
-    output, budget = spec.output, budget_of(workshop.budgets, spec.budget)
-    plan = Plan(
-        checks=() if output is None else (CONTRACT,),
-        remedies={} if output is None else {CONTRACT: _remedy(output)},
-        tools={t.tool.spec.name: t.plan for t in tools},
-        max_iterations=spec.max_iterations,
-        timeout=None if spec.timeout is None else timedelta(seconds=spec.timeout),
-        asking=Asking(
-            expires_in=timedelta(seconds=spec.approval.expires_in),
-            on_expiry=spec.approval.on_expiry,
-            scope=spec.approval.scope,
-        ),
-        fallback=say(workshop.language, "fallback"),
-        budget=budget,
-        max_calls=_launches(budget),
-    )
+    results = names_at(policies, "after_tool")
+    tools = tuple(_mounted(spec, n, workshop, results) for n in range(len(spec.tools)))
     world = World(
-        plan=plan,
+        plan=_rules(spec, tools, policies, workshop),
         spec=workshop.specs[spec.main.model],
         model=workshop.models[spec.main.model],
         breaker=workshop.breakers[spec.main.model],
@@ -146,8 +134,13 @@ def compile_agent(spec: AgentSpec, prompt: Template, workshop: Workshop) -> Comp
         timeouts={t.tool.spec.name: t.timeout for t in tools if t.timeout is not None},
         tool_timeout=workshop.tool_timeout,
         parallel=workshop.parallel,
-        before_tool=policies,
-        contract=None if output is None else _form(output, workshop),
+        before_model=at(policies, "before_model"),
+        after_model=at(policies, "after_model"),
+        before_tool=at(policies, "before_tool"),
+        after_tool=at(policies, "after_tool"),
+        on_output=at(policies, "on_output"),
+        forms={t.tool.spec.name: t.form for t in tools if t.form is not None},
+        contract=None if spec.output is None else _form(spec.output, workshop),
     )
     return Compiled(spec, prompt, world, tools, policies)
 
@@ -156,6 +149,38 @@ def _launches(budget: Budget) -> int | None:
     """Launches after which calls are refused one by one; under `warn` none is."""
     most = budget.most("calls") if budget.stop else None
     return None if most is None else int(most)
+
+
+def _rules(
+    spec: AgentSpec, tools: Sequence[Mounted], policies: Sequence[Hook], workshop: Workshop
+) -> Plan:
+    output, budget = spec.output, budget_of(workshop.budgets, spec.budget)
+    return Plan(
+        turn_checks=names_at(policies, "after_model"),
+        checks=(*(() if output is None else (CONTRACT,)), *names_at(policies, "on_output")),
+        remedies={} if output is None else {CONTRACT: _remedy(output)},
+        tools={t.tool.spec.name: t.plan for t in tools},
+        max_iterations=spec.max_iterations,
+        timeout=None if spec.timeout is None else timedelta(seconds=spec.timeout),
+        asking=Asking(
+            expires_in=timedelta(seconds=spec.approval.expires_in),
+            on_expiry=spec.approval.on_expiry,
+            scope=spec.approval.scope,
+        ),
+        fallback=say(workshop.language, "fallback"),
+        budget=budget,
+        max_calls=_launches(budget),
+    )
+
+
+def at(hooks: Sequence[Hook], point: Point) -> tuple[Hook, ...]:
+    """Those that speak at a point, in order."""
+    return tuple(hook for hook in hooks if point in hook.points)
+
+
+def names_at(hooks: Sequence[Hook], point: Point) -> tuple[str, ...]:
+    """Their names."""
+    return tuple(hook.name for hook in at(hooks, point))
 
 
 def _hooked(spec: AgentSpec, index: int, workshop: Workshop) -> Hook:
@@ -171,7 +196,9 @@ def _hooked(spec: AgentSpec, index: int, workshop: Workshop) -> Hook:
         on_error=entry.on_error or said.on_error,
         language=workshop.language,
     )
-    return Hook(function, said, settings, _policy_threads().run)
+    earlier = sum(entry.hook == other.hook for other in spec.policies[:index])
+    name = f"{said.name}#{earlier + 1}" if earlier else said.name
+    return Hook(function, said, settings, _policy_threads().run, name)
 
 
 def _remedy(output: OutputSection) -> Remedy:
@@ -192,7 +219,7 @@ def _policy_threads() -> Pool:
     return Pool("loom-policy")
 
 
-def _mounted(spec: AgentSpec, index: int, workshop: Workshop) -> Mounted:
+def _mounted(spec: AgentSpec, index: int, workshop: Workshop, checks: tuple[str, ...]) -> Mounted:
     entry = spec.tools[index]
     function = workshop.resolve(spec, "tools", index)
     if not callable(function):
@@ -209,7 +236,10 @@ def _mounted(spec: AgentSpec, index: int, workshop: Workshop) -> Mounted:
     )
     timeout = entry.timeout if entry.timeout is not None else said.timeout
     check = None if said.settle is None else check_of(said.settle)
-    return Mounted(original, tool, _plan(entry, said, tool.spec), timeout, check)
+    form = None if entry.output is None else _form(entry.output, workshop)
+    checks = checks if form is None else (CONTRACT, *checks)
+    plan = replace(_plan(entry, said, tool.spec), checks=checks)
+    return Mounted(original, tool, plan, timeout, check, form)
 
 
 def _plan(entry: PythonTool, said: Declaration, spec: ToolSpec) -> ToolPlan:

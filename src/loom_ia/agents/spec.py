@@ -40,27 +40,6 @@ class MainRole(BaseModel):
         return self
 
 
-class PythonTool(BaseModel):
-    """A Python function given to an agent; what is declared here wins over the decorator."""
-
-    model_config = _STRICT
-
-    python: str = Field(min_length=1)
-    """Registered name, or `module:attribute`."""
-    alias: str | None = Field(default=None, pattern="^[a-zA-Z0-9_-]{1,64}$")
-    """Name that the model sees instead of the function's."""
-    side_effects: SideEffects | None = None
-    """What a call changes outside: decides what may be launched again after a crash."""
-    approval: Approval | None = None
-    """Whether a human decides before the call."""
-    idempotent: bool | None = None
-    """The tool may be launched again without harm."""
-    on_unknown: OnUnknown | None = None
-    """What becomes of a call of which nobody knows whether it acted."""
-    timeout: float | None = Field(default=None, gt=0)
-    """Seconds that one call may take."""
-
-
 class ContractSection(BaseModel):
     """The form that an output must have."""
 
@@ -95,6 +74,29 @@ class ContractSection(BaseModel):
         return self
 
 
+class PythonTool(BaseModel):
+    """A Python function given to an agent; what is declared here wins over the decorator."""
+
+    model_config = _STRICT
+
+    python: str = Field(min_length=1)
+    """Registered name, or `module:attribute`."""
+    alias: str | None = Field(default=None, pattern="^[a-zA-Z0-9_-]{1,64}$")
+    """Name that the model sees instead of the function's."""
+    side_effects: SideEffects | None = None
+    """What a call changes outside: decides what may be launched again after a crash."""
+    approval: Approval | None = None
+    """Whether a human decides before the call."""
+    idempotent: bool | None = None
+    """The tool may be launched again without harm."""
+    on_unknown: OnUnknown | None = None
+    """What becomes of a call of which nobody knows whether it acted."""
+    timeout: float | None = Field(default=None, gt=0)
+    """Seconds that one call may take."""
+    output: ContractSection | None = None
+    """The form that what it gives must have; when it has not, the model is told why."""
+
+
 class RepairSection(BaseModel):
     """How often a refused output may be given again."""
 
@@ -126,7 +128,7 @@ class PolicyHook(BaseModel):
     """What the policy reads in `context.params`."""
     timeout: float | None = Field(default=None, gt=0)
     """Seconds that it may take; what the policy says of itself by default."""
-    on_error: Literal["block", "continue"] | None = None
+    on_error: Literal["block", "allow"] | None = None
     """What an exception or a delay is taken for: a refusal, or nothing said."""
 
 
@@ -170,7 +172,7 @@ class AgentSpec(BaseModel):
     tools: tuple[PythonTool, ...] = Field(default=(), strict=False)
     """What the model may call."""
     policies: tuple[PolicyHook, ...] = Field(default=(), strict=False)
-    """Code that lets calls through, corrects, refuses or stops them, in this order."""
+    """Code that lets through, corrects, refuses or stops, at the points of the loop it declares."""
     output: OutputSection | None = None
     """The form that its answer must have."""
     approval: ApprovalSection = Field(default_factory=ApprovalSection)

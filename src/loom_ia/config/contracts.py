@@ -18,6 +18,9 @@ def contracts_of(spec: AgentSpec) -> Iterator[tuple[Loc, ContractSection]]:
     """Every contract of an agent, and where it stands in it."""
     if spec.output is not None:
         yield ("output",), spec.output
+    for index, tool in enumerate(spec.tools):
+        if tool.output is not None:
+            yield ("tools", index, "output"), tool.output
 
 
 def with_schemas(agent: Agent, root: Path) -> tuple[Agent, tuple[Path, ...]]:
@@ -50,13 +53,19 @@ def with_schemas(agent: Agent, root: Path) -> tuple[Agent, tuple[Path, ...]]:
     return replace(agent, spec=spec), tuple(files)
 
 
-def _filled(spec: AgentSpec, _loc: Loc, schema: dict[str, object]) -> AgentSpec:
-    output = spec.output
-    if output is None:
-        return spec
-    return spec.model_copy(
-        update={"output": output.model_copy(update={"schema_": schema, "schema_file": None})}
-    )
+def _filled(spec: AgentSpec, loc: Loc, schema: dict[str, object]) -> AgentSpec:
+    """The agent, once the contract that stands at a place holds its schema."""
+    update = {"schema_": schema, "schema_file": None}
+    match loc:
+        case ("tools", int(index), "output"):
+            tools = list(spec.tools)
+            contract = tools[index].output
+            filled = contract and contract.model_copy(update=update)
+            tools[index] = tools[index].model_copy(update={"output": filled})
+            return spec.model_copy(update={"tools": tuple(tools)})
+        case _:
+            filled = spec.output and spec.output.model_copy(update=update)
+            return spec.model_copy(update={"output": filled})
 
 
 def _read(agent: Agent, loc: Loc, path: Path) -> dict[str, object]:

@@ -40,9 +40,12 @@ class CallModel:
 
 @dataclass(slots=True)
 class Review:
-    """Run the checks that have not judged the answer yet."""
+    """Run the checks that have not spoken yet of the answer, of a turn or of a result."""
 
     checks: tuple[str, ...]
+    of: Literal["answer", "turn", "result"] = "answer"
+    call_id: str = ""
+    """The call whose result is judged."""
 
 
 @dataclass(slots=True)

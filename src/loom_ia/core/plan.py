@@ -31,6 +31,8 @@ class ToolPlan:
     """True when it declares a read-only check of unknown outcomes."""
     definition: str = ""
     """Digest of what the model is shown of it."""
+    checks: tuple[str, ...] = ()
+    """Checks of what it gives, in order."""
 
     @property
     def repeatable(self) -> bool:
@@ -84,6 +86,8 @@ class Plan:
     asking: Asking = ASKING
     max_calls: int | None = None
     """Launches of tools in a run."""
+    turn_checks: tuple[str, ...] = ()
+    """Policies that speak on each answer of the main model, in order."""
     checks: tuple[str, ...] = ()
     """Checks of an answer, in order."""
     remedies: Mapping[str, Remedy] = field(default_factory=dict[str, Remedy])

@@ -142,6 +142,31 @@ def _unanswered(state: RunState, _plan: Plan, _now: datetime) -> Found:
     return CallModel(step.number, attempt=step.attempts + 1, final=final)
 
 
+def _turned(state: RunState, plan: Plan, _now: datetime) -> Found:
+    turn = state.turn
+    if turn is None or not plan.turn_checks or not (state.calls or state.answer):
+        return None
+    if turn.refused_by is not None:
+        return Repair(turn.diagnosis)
+    left = tuple(check for check in plan.turn_checks if check not in turn.passed)
+    return Review(left, "turn") if left else None
+
+
+def _given(state: RunState, plan: Plan, _now: datetime) -> Found:
+    for call in state.calls:
+        left = _unjudged(call, plan)
+        if left:
+            return Review(left, "result", call.id)
+    return None
+
+
+def _unjudged(call: Call, plan: Plan) -> tuple[str, ...]:
+    """Checks that have not spoken yet of what a tool gave."""
+    if not call.output:
+        return ()
+    return tuple([check for check in plan.of(call.name).checks if check not in call.passed])
+
+
 def _checked(state: RunState, plan: Plan, _now: datetime) -> Found:
     answer = state.answer
     if answer is None or answer.refused_by is not None:
@@ -232,7 +257,7 @@ def _all_settled(state: RunState) -> bool:
     return not [call for call in state.calls if call.status != "settled"]
 
 
-def closable(state: RunState) -> bool:
+def closable(state: RunState, plan: Plan) -> bool:
     """True when the step of a batch may be closed with its last outcome, without being planned."""
     return (
         state.open_step is not None
@@ -241,6 +266,7 @@ def closable(state: RunState) -> bool:
         and state.answer is None
         and bool(state.calls)
         and _all_settled(state)
+        and not any(_unjudged(call, plan) for call in state.calls)
     )
 
 
@@ -271,6 +297,8 @@ TABLE: tuple[Row, ...] = (
     Row("driving time is over, or one step crashed five times", "Fail", _spent),
     Row("a held request is past its date", "Expire", _expired, "calls"),
     Row("a model step is open without an answer", "CallModel", _unanswered, "step"),
+    Row("a policy has not spoken of the last turn, or refused it", "Review or Repair", _turned),
+    Row("what a tool gave has a check left", "Review", _given, "calls"),
     Row("an answer has a check left and no refusal", "Review", _checked, "answer"),
     Row("an answer was refused", "Repair, Complete or Fail", _refused, "answer"),
     Row("calls are pending and no tool step is open", "RunTools", _unopened, "calls"),

@@ -1,4 +1,4 @@
-"""What a policy sees and may answer, and which of several answers holds."""
+"""What a policy sees and may answer at each point of the loop, and which of several holds."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Literal
 
-from loom_ia.core.model import Message, ToolSpec
+from loom_ia.core.model import Message, ToolCallBlock, ToolSpec
 from loom_ia.core.wording import Language
 
-Point = Literal["before_tool"]
-DecisionKind = Literal["continue", "replace", "deny", "pause", "fail"]
+Point = Literal["before_model", "after_model", "before_tool", "after_tool", "on_output"]
+DecisionKind = Literal["continue", "replace", "repair", "deny", "pause", "stop", "fail"]
 
 POINTS: Mapping[Point, tuple[DecisionKind, ...]] = {
+    "before_model": ("continue", "replace", "stop", "fail"),
+    "after_model": ("continue", "repair", "stop", "fail"),
     "before_tool": ("continue", "replace", "pause", "deny", "fail"),
+    "after_tool": ("continue", "replace", "repair", "fail"),
+    "on_output": ("continue", "replace", "repair", "fail"),
 }
 """What may be decided at each point, from the weakest decision to the strongest."""
 
@@ -29,10 +33,24 @@ class Continue:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Go on with this in place of what was judged: at `before_tool`, the arguments."""
+    """Go on with this in place of what was judged.
 
-    value: Mapping[str, object]
+    `before_tool`: the arguments. `after_tool` and `on_output`: a text. `before_model`: a mapping of
+    what changes of the request, `system` (text), `messages` (messages) or `tools` (names).
+    """
+
+    value: Mapping[str, object] | str
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """Refuse; the author reads why and gives another answer.
+
+    `after_tool`: the model reads why, instead of the result, and the tool is not called again.
+    """
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +68,22 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
+class Stop:
+    """Call no tool any more: the model gives its last answer."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Fail:
     """End the run."""
 
     reason: str
+    resumable: bool = False
+    """The run may go on later, and the policy is then asked again."""
 
 
-Decision = Continue | Replace | Deny | Pause | Fail
+Decision = Continue | Replace | Repair | Deny | Pause | Stop | Fail
 CONTINUE: Final = Continue()
 
 
@@ -67,12 +94,48 @@ def kind_of(decision: Decision) -> DecisionKind:
             return "continue"
         case Replace():
             return "replace"
+        case Repair():
+            return "repair"
         case Deny():
             return "deny"
         case Pause():
             return "pause"
+        case Stop():
+            return "stop"
         case Fail():
             return "fail"
+
+
+def reason_of(decision: Decision) -> str:
+    """Why it was decided."""
+    return "" if isinstance(decision, Continue) else decision.reason
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeModel:
+    """A request of the main model, before it leaves."""
+
+    system: str
+    messages: Sequence[Message]
+    """The conversation, that of the session first."""
+    tools: Sequence[ToolSpec]
+    model: str
+    """Id of the model in the configuration."""
+    final: bool = False
+    """A last answer without tools is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class AfterModel:
+    """An answer of the main model, before its calls are made or its text is judged."""
+
+    text: str
+    calls: Sequence[ToolCallBlock]
+    """What it asks for."""
+    used: Sequence[str] = ()
+    """Tools that answered in this run, in order."""
+    final: bool = False
+    """It is a last answer: what a policy wants repaired is let through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +149,50 @@ class BeforeTool:
     call_id: str
     approved: bool = False
     """A human approved these arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class AfterTool:
+    """What a tool gave, before the model reads it."""
+
+    tool: str
+    """Its name, as the model sees it."""
+    arguments: Mapping[str, object]
+    """Those that left; a copy."""
+    result: str
+    """The text of the result, as replaced so far."""
+    call_id: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OnOutput:
+    """The answer of the run, once it has its form, before judges and before it leaves."""
+
+    text: str
+    """As replaced so far."""
+    data: object = None
+    """The JSON value that a contract read in it; None without one."""
+    final: bool = False
+    """It is a last answer: it cannot be repaired any more."""
+
+
+Subject = BeforeModel | AfterModel | BeforeTool | AfterTool | OnOutput
+
+
+def point_of(subject: Subject) -> Point:
+    """Where a subject is judged."""
+    match subject:
+        case BeforeModel():
+            return "before_model"
+        case AfterModel():
+            return "after_model"
+        case BeforeTool():
+            return "before_tool"
+        case AfterTool():
+            return "after_tool"
+        case OnOutput():
+            return "on_output"
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,10 @@ class Call:
     note: str = ""
     """What the model is told before its result: what a human corrected."""
     result: ToolResultBlock | None = None
+    output: bool = False
+    """The result is what the tool gave."""
+    passed: frozenset[str] = frozenset()
+    """Checks that have spoken of the result."""
 
     @classmethod
     def asked(
@@ -89,6 +93,26 @@ class OpenStep:
     kind: Literal["model", "tools"]
     final: bool = False
     attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What policies said of the last answer of the main model, before anything is made of it."""
+
+    passed: frozenset[str] = frozenset()
+    refused_by: str | None = None
+    diagnosis: str = ""
+
+    def accepted(self, check: str) -> Turn:
+        """This turn, once one more policy lets it through."""
+        return Turn(self.passed | {check})
+
+    def refused(self, check: str, diagnosis: str) -> Turn:
+        """This turn, once a policy refuses it."""
+        return Turn(self.passed, check, diagnosis)
+
+
+FRESH = Turn()
 
 
 @dataclass(frozen=True)
@@ -156,6 +180,8 @@ class RunState:
     calls: tuple[Call, ...] = ()
     launches: int = 0
     answer: PendingAnswer | None = None
+    turn: Turn | None = None
+    """The last turn of the main model; None when nothing of it can be refused any more."""
     repairs: Mapping[str, int] = field(default_factory=dict[str, int])
     """Answers set aside, by the check that refused them."""
     aside: frozenset[int] = frozenset()
@@ -213,13 +239,14 @@ class RunState:
         """This state with other values of one call."""
         return self.evolve(calls=self.calls_with(call_id, **changes))
 
-    def settle(self, call_id: str, result: ToolResultBlock) -> RunState:
-        """This state with one call answered."""
+    def settle(self, call_id: str, result: ToolResultBlock, *, output: bool = False) -> RunState:
+        """This state with one call answered, by its tool (`output`) or in its place."""
         call = self.call(call_id)
         if call is not None and call.note:
             told = (TextBlock(text=call.note), *result.content)
             result = result.model_copy(update={"content": told})
-        return self.evolve(calls=self.calls_with(call_id, status="settled", result=result))
+        changes: dict[str, object] = {"status": "settled", "result": result, "output": output}
+        return self.evolve(calls=self.calls_with(call_id, **changes))
 
     @property
     def status(self) -> Status:
@@ -244,6 +271,13 @@ class RunState:
     def cost_known(self) -> Decimal | None:
         """Dollars spent, or None when a part is unknown."""
         return None if self.unpriced or self.open_attempts else self.cost
+
+
+def refuser(state: RunState) -> str | None:
+    """Check that refused the last turn, or the answer that waits."""
+    if state.turn is not None and state.turn.refused_by is not None:
+        return state.turn.refused_by
+    return None if state.answer is None else state.answer.refused_by
 
 
 _fill_state = RunState.__dict__["__dict__"].__set__

@@ -74,6 +74,23 @@ _SENTENCES: dict[str, tuple[str, str]] = {
         "Non exécuté : la réponse qui le demandait n'est pas acceptée.",
         "Not executed: the answer that asked for it is not accepted.",
     ),
+    "not_alone": (
+        "appelé avec d'autres ({others}) : sa sortie n'est pas la réponse finale",
+        "called beside others ({others}): its output is not the final answer",
+    ),
+    "use_a_tool": ("appelle d'abord un outil", "first call a tool"),
+    "use_one_of": (
+        "appelle d'abord un de ces outils : {names}",
+        "first call one of these tools: {names}",
+    ),
+    "withheld": (
+        "Résultat écarté par une règle. Motif : {reason}",
+        "Result withheld by a rule. Reason: {reason}",
+    ),
+    "stopped": (
+        "Une règle arrête les appels. Motif : {diagnosis}",
+        "A rule stops the calls. Reason: {diagnosis}",
+    ),
     "misformed": (
         "L'outil a répondu, et sa réponse n'a pas la forme attendue : {diagnosis}",
         "The tool answered, and its answer does not have the expected form: {diagnosis}",

@@ -13,12 +13,12 @@ from loom_ia.core.events import (
     ToolAbandoned,
     ToolRefused,
 )
-from loom_ia.core.policy import BeforeTool, Deny, Fail, Pause, PolicyContext, Replace, Said
+from loom_ia.core.policy import BeforeTool, Deny, Fail, Pause, Replace, Said, reason_of
 from loom_ia.core.ports import InvalidArgumentsError, Launch, Tool
 from loom_ia.core.state import Call, RunState
 from loom_ia.core.wording import say, unknown
 from loom_ia.engine.flight import Flight
-from loom_ia.engine.policing import Policing, Ruling, changed, fact
+from loom_ia.engine.policing import Policing, Ruling, changed, context_of, fact
 from loom_ia.engine.world import Scene
 
 Why = Literal["declared", "policy", "unknown", "changed"]
@@ -104,19 +104,7 @@ class Checks:
         """What the policies say of a call whose arguments fit."""
         approved = call.status == "granted" and call.request is not None
         subject = BeforeTool(tool.spec, call.arguments, call.id, approved=approved)
-        started, ref = state.started, self._scene.ref
-        context = PolicyContext(
-            tenant_id=ref.tenant_id,
-            session_id=ref.session_id,
-            run_id=ref.run_id,
-            agent=started.agent if started else "",
-            turn=state.turns,
-            caller=started.options.context if started else {},
-            messages=tuple(state.messages),
-            history=self._scene.history,
-            at=state.at,
-            language=self._scene.world.language,
-        )
+        context = context_of(self._scene, state)
         return await self._flight.stoppable(lambda: self._policing.rule(subject, context, call))
 
     def _ruled(self, call: Call, ruling: Ruling, tool: Tool, launch: Launch) -> Checked:
@@ -151,9 +139,11 @@ class Checks:
         params: Mapping[str, object] = {
             "policy": verdict.policy,
             "tool": call.name,
-            "reason": getattr(verdict.decision, "reason", ""),
+            "reason": reason_of(verdict.decision),
         }
-        return RunFailed(code=PolicyFailedError.code, params=dict(params))
+        fails = verdict.decision
+        resumable = isinstance(fails, Fail) and fails.resumable
+        return RunFailed(code=PolicyFailedError.code, params=dict(params), resumable=resumable)
 
     def _denied(self, call: Call, why: str, said: tuple[GuardChecked, ...]) -> Refused:
         text = say(self._scene.world.language, "denied", reason=why)

@@ -60,8 +60,12 @@ class Interpreter:
         self._curtain = Curtain(scene)
         self._models = ModelCalls(scene, flight, self._curtain)
         self._budgets = Budgets(scene)
-        self._reviews = Reviews(scene, flight)
         self._settling = Settling(scene, flight, epoch)
+
+    @cached_property
+    def _reviews(self) -> Reviews:
+        """Made with the first review: many runs have none."""
+        return Reviews(self._scene, self._flight)
 
     @cached_property
     def _tools(self) -> ToolBatches:

@@ -31,6 +31,7 @@ from loom_ia.engine.answers import counted
 from loom_ia.engine.attempts import Attempt, Attempts, exchanged
 from loom_ia.engine.curtain import Curtain
 from loom_ia.engine.flight import Flight, HaltedError
+from loom_ia.engine.framing import Framed, Framing
 from loom_ia.engine.pen import Pen, end
 from loom_ia.engine.resilience import (
     Again,
@@ -54,6 +55,7 @@ class ModelCalls:
     def __init__(self, scene: Scene, flight: Flight, curtain: Curtain) -> None:
         self._scene, self._flight, self._curtain = scene, flight, curtain
         self._attempts = Attempts(scene, flight, curtain.show)
+        self._framing = Framing(scene, flight)
         self._transcript = Transcript(scene)
         self._chain = Chain(scene.world.seats)
         self._estimate = Estimate()
@@ -73,6 +75,12 @@ class ModelCalls:
                 await end(pen, _fail(_suspended(seat)))
                 return
         prefix = self._transcript.known(seat.spec) or await self._transcript.prefix(seat.spec)
+        if self._scene.world.before_model:
+            framed = await self._framed(request, pen, span)
+            if framed is None:
+                return
+            request, state = framed.request, pen.state
+            prefix = {**prefix, **await self._framing.kept(framed)}
         called = self._called(effect, state, seat, prefix)
         if not await pen.write("plan", span, *self._moved(called, state), called):
             return
@@ -87,6 +95,12 @@ class ModelCalls:
                 await self._after(effect, attempt, error, pen)
             return
         pen.take("outcome", span, *self._responded(effect, attempt, state, answer))
+
+    async def _framed(self, request: ModelRequest, pen: Pen, span: str) -> Framed | None:
+        try:
+            return await self._framing.framed(request, pen, span)
+        except HaltedError:
+            return None  # the driver plans nothing more
 
     async def _after(
         self, effect: CallModel, attempt: Attempt, error: ModelError, pen: Pen
@@ -169,7 +183,7 @@ class ModelCalls:
         before, now = state.prefix, called.prefix
         if not before or not now:
             return ()
-        parts = [key for key in now if now[key] != before.get(key)]
+        parts = [k for k in now if now[k] != before.get(k) and not k.startswith("replaced_")]
         if state.serving == called.model and "params" in parts:
             parts.remove("params")  # those of another model, whose arrival is a fact already
         return (ConfigChanged(parts=tuple(parts)),) if parts else ()

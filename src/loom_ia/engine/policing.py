@@ -6,24 +6,31 @@ import json
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from loom_ia.core.events import GuardChecked
+from loom_ia.core.errors import Kind, LoomError
+from loom_ia.core.events import GuardChecked, RunFailed
 from loom_ia.core.policy import (
     CONTINUE,
     BeforeTool,
     Decision,
     Deny,
+    Fail,
     Pause,
     PolicyContext,
     Replace,
     Said,
+    Subject,
     kind_of,
+    reason_of,
     strongest,
 )
 from loom_ia.core.sameness import same_call
-from loom_ia.core.state import Call
+from loom_ia.core.state import Call, RunState
 from loom_ia.core.wording import Language, say
+
+if TYPE_CHECKING:
+    from loom_ia.engine.world import Scene
 
 
 class Hook(Protocol):
@@ -32,9 +39,39 @@ class Hook(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def decide(self, subject: BeforeTool, context: PolicyContext) -> Decision:
-        """What it decides of a call."""
+    async def decide(self, subject: Subject, context: PolicyContext) -> Decision:
+        """What it decides of what it is shown."""
         ...
+
+
+class PolicyEndedError(LoomError):
+    """A policy ended the run."""
+
+    kind = Kind.FORBIDDEN
+    template = "policy {policy} ended the run ({point}): {reason}"
+
+
+def failed(name: str, point: str, decision: Fail) -> RunFailed:
+    """The end of a run that a policy wants."""
+    params: Mapping[str, object] = {"policy": name, "point": point, "reason": decision.reason}
+    return RunFailed(code=PolicyEndedError.code, params=dict(params), resumable=decision.resumable)
+
+
+def context_of(scene: Scene, state: RunState) -> PolicyContext:
+    """Where a policy is asked, in the present state of a run."""
+    started, ref = state.started, scene.ref
+    return PolicyContext(
+        tenant_id=ref.tenant_id,
+        session_id=ref.session_id,
+        run_id=ref.run_id,
+        agent=started.agent if started else "",
+        turn=state.turns,
+        caller=started.options.context if started else {},
+        messages=tuple(state.messages),
+        history=scene.history,
+        at=state.at,
+        language=scene.world.language,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +134,7 @@ class Policing:
                 continue
             judged = arguments
             if isinstance(decision, Replace):
-                if not changed(arguments, decision.value):
+                if isinstance(decision.value, str) or not changed(arguments, decision.value):
                     continue
                 if not final:
                     arguments = decision.value
@@ -120,7 +157,7 @@ def fact(one: Said, call: Call) -> GuardChecked:
         check=one.policy,
         subject=same_call(call.name, one.arguments),
         accepted=kind in {"continue", "replace"},
-        diagnosis=getattr(one.decision, "reason", ""),
+        diagnosis=reason_of(one.decision),
         point="before_tool",
         decision=kind,
         call_id=call.id,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from hashlib import blake2b
 
 from loom_ia.core.cleaning import clean
 from loom_ia.core.effects import Ask, RunTools
 from loom_ia.core.events import (
     ApprovalRequested,
+    GuardChecked,
     Payload,
     StepClosed,
     StepOpened,
@@ -16,6 +18,7 @@ from loom_ia.core.events import (
     ToolCompleted,
     ToolRefused,
 )
+from loom_ia.core.model import text_of
 from loom_ia.core.plan import ToolPlan
 from loom_ia.core.planner import closable
 from loom_ia.core.sameness import same_call
@@ -55,6 +58,8 @@ class ToolBatches:
 
     async def run(self, effect: RunTools, pen: Pen) -> None:
         """Write the facts of one batch."""
+        if self._scene.world.before_tool and not await pen.flush():
+            return  # what was paid for is kept, however long the policies take
         state = pen.state
         if effect.opens:
             pen.take("plan", str(effect.step), StepOpened.make(effect.step))
@@ -66,10 +71,10 @@ class ToolBatches:
                     ready.clear()
             if launches.running:
                 fact = await launches.outcome()
-                pen.take("outcome", fact.call_id, self._terminal(fact, state))
+                pen.take("outcome", fact.call_id, *self._terminal(fact, state))
                 if launches.running or ready:
                     await pen.flush()
-        if self._flight.reason is None and closable(pen.state):
+        if self._flight.reason is None and closable(pen.state, self._scene.world.plan):
             pen.take("plan", str(effect.step), StepClosed.make(effect.step))
 
     async def _launch(self, ready: deque[Ready], state: RunState, pen: Pen) -> bool:
@@ -143,12 +148,23 @@ class ToolBatches:
         changed = dict(call.arguments) if asked != call.arguments else None
         return ToolCalled.make(call, changed)
 
-    def _terminal(self, fact: CallOutcome, state: RunState) -> CallOutcome:
-        if len(state.calls) != 1 or not isinstance(fact, ToolCompleted) or fact.is_error:
-            return fact
-        if not self._plan_of(state.calls[0]).terminal:
-            return fact
-        return ToolCompleted.make(fact.call_id, fact.blocks, fact.ms, terminal=True)
+    def _terminal(
+        self, fact: CallOutcome, state: RunState
+    ) -> tuple[CallOutcome | GuardChecked, ...]:
+        """The outcome of a call, which is the answer of the run when a terminal tool was alone."""
+        call = state.call(fact.call_id)
+        terminal = call is not None and self._plan_of(call).terminal
+        if not terminal or not isinstance(fact, ToolCompleted) or fact.is_error:
+            return (fact,)
+        if len(state.calls) == 1:
+            return (ToolCompleted.make(fact.call_id, fact.blocks, fact.ms, terminal=True),)
+        others = ", ".join(c.name for c in state.calls if c.id != fact.call_id)
+        why = say(self._scene.world.language, "not_alone", others=others)
+        digest = blake2b(text_of(fact.blocks).encode(), digest_size=16).hexdigest()
+        beside = GuardChecked(
+            check="terminal", subject=digest, accepted=True, diagnosis=why, call_id=fact.call_id
+        )
+        return fact, beside
 
     async def ask(self, effect: Ask, pen: Pen) -> None:
         """Write a question to a human for each call that may be asked about."""

@@ -67,6 +67,16 @@ class World:
     parallel: int = PARALLEL
     before_tool: Sequence[Hook] = ()
     """Policies that speak on a call before it is asked about and before it leaves, in order."""
+    before_model: Sequence[Hook] = ()
+    """Policies that speak on each request of the main model."""
+    after_model: Sequence[Hook] = ()
+    """Policies that speak on each of its answers."""
+    after_tool: Sequence[Hook] = ()
+    """Policies that speak on what tools give."""
+    on_output: Sequence[Hook] = ()
+    """Policies that speak on the answer of the run."""
+    forms: Mapping[str, Form] = field(default_factory=dict[str, Form])
+    """Forms that what tools give must have, by the name of the tool."""
     contract: Form | None = None
     """The form that the answer must have."""
     breaker: Breaker | None = None
@@ -83,7 +93,7 @@ class World:
     @property
     def judged(self) -> bool:
         """True when what the model says may be refused before it leaves."""
-        return bool(self.plan.checks)
+        return bool(self.plan.checks or self.plan.turn_checks)
 
     @property
     def seats(self) -> Sequence[Seat]:

@@ -12,7 +12,7 @@ from loom_ia.core.errors import Kind, LoomError
 from loom_ia.core.policy import POINTS, TIMEOUT, DecisionKind, Point
 from loom_ia.core.text import Text
 
-OnError = Literal["block", "continue"]
+OnError = Literal["block", "allow"]
 Function = TypeVar("Function", bound=Callable[..., object])
 
 ATTRIBUTE = "__loom_policy__"

@@ -9,6 +9,7 @@ from typing import Final
 PREFIX: Final = "loom."
 PROVIDED: Final[Mapping[str, str]] = {
     "loom.grounded": "loom_ia.policies.grounded:grounded",
+    "loom.require_tool": "loom_ia.policies.require_tool:require_tool",
 }
 """Where each one is; its module is loaded once an agent plugs it."""
 

@@ -44,7 +44,11 @@ async def sent(host: Host, ref: RunRef, number: int) -> SentRequest:
     tools = TypeAdapter(tuple[ToolSpec, ...]).validate_json(parts["tools"])
     if called.final:
         system, tools = f"{system}\n\n{say(language, 'final')}".strip(), ()
-    until = trail.prefix.get("history", "").removeprefix("seq:")
+    told: tuple[Message, ...] | None = None
+    if "replaced_messages" in trail.prefix:
+        part = await _part(host, ref, trail, number, "messages")
+        told = TypeAdapter(tuple[Message, ...]).validate_json(part)
+    until = "" if told is not None else trail.prefix.get("history", "").removeprefix("seq:")
     return SentRequest(
         run_id=ref.run_id,
         number=number,
@@ -60,16 +64,19 @@ async def sent(host: Host, ref: RunRef, number: int) -> SentRequest:
         system=system,
         tools=tools,
         history=tuple(await host.runs.past(ref, int(until), language)) if until else (),
-        messages=tuple(trail.state.messages),
+        messages=tuple(trail.state.messages) if told is None else told,
     )
 
 
 async def _part(host: Host, ref: RunRef, trail: Trail, number: int, name: str) -> bytes:
-    digest = trail.prefix.get(name, "")
+    digest = trail.prefix.get(f"replaced_{name}") or trail.prefix.get(name, "")
     content = await host.store.blobs.get(ref.tenant_id, digest) if digest else None
     if content is None:
         raise ContentLostError(
-            run_id=ref.run_id, number=number, part=PARTS[name], digest=digest or "?"
+            run_id=ref.run_id,
+            number=number,
+            part=PARTS.get(name, Text("messages")),
+            digest=digest or "?",
         )
     return content
 

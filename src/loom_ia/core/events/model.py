@@ -21,7 +21,7 @@ from loom_ia.core.model import (
     Usage,
 )
 from loom_ia.core.omit import EMPTY, NONE
-from loom_ia.core.state import Call, OpenStep, PendingAnswer, RunState
+from loom_ia.core.state import FRESH, Call, OpenStep, PendingAnswer, RunState
 from loom_ia.core.trusted import trusted
 
 
@@ -38,8 +38,9 @@ class ModelCalled(Payload):
     final: Annotated[bool, EMPTY] = False
     """An answer without tools is asked: iterations or budget are spent."""
     prefix: Annotated[dict[str, str], EMPTY] = Field(default_factory=dict[str, str])
-    """Digests of blobs sent before the conversation (`system`, `tools`, `params`, `history`);
-    empty when they are those of the previous attempt."""
+    """Digests of blobs sent before the conversation (`system`, `tools`, `params`, `history`, and
+    `replaced_…` for what a policy put in their place); empty when they are those of the
+    previous attempt."""
     added: Annotated[tuple[str, ...], EMPTY] = ()
     """Digests of the run's messages sent for the first time."""
 
@@ -158,7 +159,7 @@ class ModelResponded(Payload):
             raise CannotApplyError
         calls, messages = self.message.calls, state.messages.add(self.message)
         changes = _spent(state, self.usage, self.cost)
-        changes |= {"open_step": None, "turns": state.turns + 1}
+        changes |= {"open_step": None, "turns": state.turns + 1, "turn": FRESH}
         if self.stop == "pause" and not (calls or step.final):
             return state.evolve(**changes, messages=messages)  # the same model goes on
         if step.final or not calls:

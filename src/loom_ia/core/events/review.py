@@ -10,9 +10,9 @@ from pydantic import Field
 from loom_ia.core.cleaning import CleanText
 from loom_ia.core.events.envelope import CannotApplyError, Outcome, Payload
 from loom_ia.core.events.model import refusal
-from loom_ia.core.model import Message
+from loom_ia.core.model import Message, TextBlock
 from loom_ia.core.omit import EMPTY, NONE
-from loom_ia.core.state import CONTRACT, PendingAnswer, RunState
+from loom_ia.core.state import CONTRACT, PendingAnswer, RunState, refuser
 
 
 class Verdict(Payload):
@@ -52,9 +52,9 @@ class GuardChecked(Verdict):
     point: Annotated[str, EMPTY] = ""
     """Where a policy spoke; empty for a contract."""
     decision: Annotated[str, EMPTY] = ""
-    """`replace`, `deny`, `pause` or `fail`."""
+    """What it decided, other than to go on."""
     call_id: Annotated[str, EMPTY] = ""
-    """The call whose arguments were judged; `subject` is then their digest."""
+    """The call whose arguments, or whose result, were judged."""
     text: Annotated[CleanText | None, NONE] = None
     """What the judged text became; None when it stays as it was."""
     parsed: Annotated[bool, EMPTY] = False
@@ -65,7 +65,47 @@ class GuardChecked(Verdict):
         return "waiting" if self.decision == "pause" else super().outcome
 
     def evolve(self, state: RunState) -> RunState:
-        return state if self.call_id else super().evolve(state)
+        if self.decision == "fail" or self.point == "before_tool":
+            return state  # another fact says what becomes of it
+        if self.decision == "stop":
+            return self._stopped(state)
+        if self.point == "after_model":
+            return self._turned(state)
+        if self.call_id:
+            return self._given(state)
+        return super().evolve(state)
+
+    def _stopped(self, state: RunState) -> RunState:
+        """What a model asked for is set aside; an answer is what the run ends with."""
+        stopped = state.evolve(exhausted=self.check)
+        if self.point == "before_model":
+            return stopped
+        return self._turned(stopped, refused=bool(state.calls))
+
+    def _turned(self, state: RunState, *, refused: bool = False) -> RunState:
+        turn = state.turn
+        if turn is None or turn.refused_by is not None:
+            return state
+        if self.accepted and not refused:
+            return state.evolve(turn=turn.accepted(self.check))
+        return state.evolve(turn=turn.refused(self.check, self.diagnosis))
+
+    def _given(self, state: RunState) -> RunState:
+        """A check has spoken of a result; what it became is what the model reads."""
+        call = state.call(self.call_id)
+        if call is None or call.result is None:
+            return state
+        answer, result = state.answer, call.result
+        if self.text is not None:
+            said = (TextBlock(text=self.text),)
+            content = (TextBlock(text=call.note), *said) if call.note else said
+            error = result.is_error or not self.accepted
+            result = result.model_copy(update={"content": content, "is_error": error})
+            if answer is not None and answer.terminal == self.call_id:
+                answer = answer.evolve(text=self.text) if self.accepted else None
+        passed = call.passed | {self.check}
+        calls = state.calls_with(self.call_id, result=result, passed=passed)
+        return state.evolve(calls=calls, answer=answer)
 
     def accept(self, answer: PendingAnswer) -> PendingAnswer:
         if self.text is not None:
@@ -105,17 +145,18 @@ class AnswerRefused(Payload):
         return "refused"
 
     def evolve(self, state: RunState) -> RunState:
-        if state.answer is None or state.answer.refused_by is None:
+        check = refuser(state)
+        if check is None:
             raise CannotApplyError
-        check = state.answer.refused_by
         results = tuple(c.result or refusal(c, self.not_executed) for c in state.calls)
         told = (Message(role="tool", blocks=results),) if results else ()
         messages = state.messages.add(*told, self.message)
-        aside = {len(messages) - 1}
-        if not told:
-            aside.add(len(state.messages) - 1)
+        kept = state.answer is not None and state.answer.terminal is not None
+        first = len(state.messages) + len(told) if kept else len(state.messages) - 1
+        aside = frozenset(range(first, len(messages)))
         return state.evolve(
             answer=None,
+            turn=None,
             calls=(),
             open_step=None,
             repairs={**state.repairs, check: state.repairs.get(check, 0) + 1},
@@ -125,7 +166,7 @@ class AnswerRefused(Payload):
 
 
 class PolicyDecided(Payload):
-    """A policy decided something other than to go on."""
+    """A policy decided something other than to go on; `guard.checked` says so now."""
 
     type: ClassVar[str] = "policy.decided"
     content: ClassVar[frozenset[str]] = frozenset({"reason"})

@@ -32,7 +32,7 @@ class StepOpened(Payload):
     def evolve(self, state: RunState) -> RunState:
         if not state.calls or state.open_step is not None:
             raise CannotApplyError
-        return state.evolve(step=self.step, open_step=OpenStep(self.step, "tools"))
+        return state.evolve(step=self.step, open_step=OpenStep(self.step, "tools"), turn=None)
 
 
 class StepClosed(Payload):
@@ -139,7 +139,7 @@ class ToolCompleted(CallFact):
         return "error" if self.is_error else "ok"
 
     def evolve(self, state: RunState) -> RunState:
-        settled = state.settle(self.call_id, self.result(self.of(state)))
+        settled = state.settle(self.call_id, self.result(self.of(state)), output=True)
         if not self.terminal or self.is_error:
             return settled
         answer = PendingAnswer(text_of(self.blocks), terminal=self.call_id)
@@ -170,7 +170,7 @@ class ToolReported(ToolCompleted):
         call = state.call(self.call_id)
         if call is None or call.status not in {"started", "unknown", "held"}:
             raise CannotApplyError
-        return state.settle(self.call_id, self.result(call))
+        return state.settle(self.call_id, self.result(call), output=True)
 
 
 class ToolRefused(CallFact):
