@@ -204,6 +204,20 @@ async def test_a_slow_follower_reads_again_only_when_it_asks(
         assert reads - before <= 3
 
 
+@pytest.mark.parametrize("chunk", [1, 2, 5])
+async def test_a_long_run_is_read_a_part_at_a_time(
+    deaf: None, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr(following, "CHUNK", chunk)
+    async with await opened(*[ACT] * 5, "Fini.") as loom:
+        await loom.run("a", "x", run_id="r")
+        events = list(await loom.events("r"))
+        for after in (0, 3, len(events)):
+            assert await all_of(loom.follow("r", after=after)) == events[after:]
+            watched = [item async for item in loom.watch("r", after=after) if item is not None]
+            assert watched == events[after:]
+
+
 async def test_a_follower_that_stops_leaves_nothing_behind(deaf: None) -> None:
     async with await opened(ACT, "Fini.", approval="always") as loom:
         await loom.run("a", "x", run_id="r")

@@ -102,6 +102,8 @@ class ServerSection(BaseModel):
     """Address on which it listens; only this machine reaches the default one."""
     port: int = Field(default=8000, ge=0, le=65535)
     """Port on which it listens; 0 takes a free one."""
+    heartbeat: float = Field(default=15.0, gt=0, le=3600)
+    """Seconds of silence after which a stream of events says that it lives."""
 
 
 class LoomConfig(BaseModel):

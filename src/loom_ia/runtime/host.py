@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from loom_ia.agents.compile import Compiled
 from loom_ia.core.ports import Artifacts, Bus, Model, RunRef, Store
 from loom_ia.engine.world import Ports, World
+from loom_ia.runtime.airing import Air
 from loom_ia.runtime.desk import Desk
 from loom_ia.runtime.drives import Drives
 from loom_ia.runtime.errors import UnknownAgentError, UnknownTenantError
@@ -64,6 +65,11 @@ class Host:
     def tenants(self) -> tuple[str, ...]:
         """The tenants that this process serves."""
         return (TENANT,)
+
+    @cached_property
+    def air(self) -> Air:
+        """Who sees the text of runs as it comes."""
+        return Air()
 
     @cached_property
     def desk(self) -> Desk:

@@ -194,6 +194,14 @@ class Loom:
         """
         return self._open.reader.follow(tenant, run_id, session, after)
 
+    def watch(
+        self, run_id: str, *, tenant: str = "default", after: int = 0
+    ) -> AsyncGenerator[Shown | None]:
+        """What `follow` gives of a run, and between the events the text that comes, as far as this
+        process drives it; None whenever nothing came for half a second.
+        """
+        return self._open.reader.watch(tenant, run_id, after)
+
     async def runs(self, **options: Unpack[RunListOptions]) -> RunPage:
         """Root runs of a tenant, newest first; `after` is the `next` of the page before."""
         return await self._open.reader.runs(options)

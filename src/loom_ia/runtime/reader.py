@@ -16,7 +16,7 @@ from loom_ia.core.projections.trace import TraceRun, trace
 from loom_ia.core.projections.view import EventPage, RunPage
 from loom_ia.core.text import Text
 from loom_ia.runtime.errors import InvalidRequestError, SessionNotFoundError
-from loom_ia.runtime.following import follow_run, follow_session
+from loom_ia.runtime.following import Watched, follow_run, follow_session, watch_run
 from loom_ia.runtime.listing import QueryOptions, RunListOptions, listed_runs, queried
 from loom_ia.runtime.sent import sent
 
@@ -50,6 +50,10 @@ class Reader:
         raise InvalidRequestError(
             what="follow", expected=Text("one of run_id and session"), given=given
         )
+
+    def watch(self, tenant: str, run_id: str, after: int) -> AsyncGenerator[Watched]:
+        """See `Loom.watch`."""
+        return watch_run(self._host, tenant, run_id, after)
 
     async def runs(self, options: RunListOptions) -> RunPage:
         """See `Loom.runs`."""

@@ -111,8 +111,8 @@ class Runs:
         self, scene: Scene, show: Callable[[Shown], None] | None = None, *, steal: bool = False
     ) -> RunState:
         """Advance a run until it has ended or waits."""
-        if show is not None:
-            scene.show = show
+        air = self._host.air.show
+        scene.show = air if show is None else _both(show, air)
         state = await self._host.drives.drive(scene, steal=steal)
         started = state.started
         if state.ending is not None and started is not None and started.ordinal > 1:
@@ -268,6 +268,14 @@ class Runs:
     ) -> Sequence[Message]:
         """What the runs of a session said, up to a position of the session."""
         return (await self._host.histories.before(ref, until + 1, language)).messages
+
+
+def _both(one: Callable[[Shown], None], two: Callable[[Shown], None]) -> Callable[[Shown], None]:
+    def show(item: Shown) -> None:
+        one(item)
+        two(item)
+
+    return show
 
 
 def _rests(state: RunState) -> bool:

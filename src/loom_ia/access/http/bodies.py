@@ -102,6 +102,22 @@ class Page(BaseModel):
     """Items, at most."""
 
 
+class DeltaQuery(BaseModel):
+    """What a stream gives beside the events of the journal."""
+
+    model_config = _QUERY
+
+    deltas: bool = False
+    """Also give the text as it comes, as events without an id that are not given again."""
+
+
+class StreamQuery(DeltaQuery):
+    """Which events of a run."""
+
+    after: int = Field(default=0, ge=0)
+    """Position of the last event that was seen; Last-Event-ID wins over it."""
+
+
 class RunQuery(Page):
     """Which runs; what is left out chooses all."""
 

@@ -111,18 +111,10 @@ class RequestUnreadableError(LoomError):
         super().__init__(faults="; ".join(told))
 
 
-def problem(
-    request: Request,
-    status: int,
-    named: tuple[str, str],
-    detail: object,
-    *,
-    headers: Mapping[str, str] | None = None,
-    faults: Iterable[Fault] = (),
-) -> Response:
-    """Response that tells an error, by its code and its kind."""
+def problem(request: Request, status: int, named: tuple[str, str], detail: object) -> Problem:
+    """What went wrong, by its code and its kind."""
     code, kind = named
-    told = Problem(
+    return Problem(
         type=f"urn:loom-ia:error:{code}",
         title=str(TITLES.get(status, HTTPStatus(status).phrase)),
         status=status,
@@ -130,11 +122,19 @@ def problem(
         code=code,
         kind=kind,
         instance=request.url.path,
-        faults=tuple(faults),
     )
-    return Response(
-        told.model_dump_json(exclude_defaults=True), status, headers, media_type=MEDIA_TYPE
-    )
+
+
+def told(request: Request, error: LoomError) -> Problem:
+    """An error, as a problem."""
+    faults = error.faults if isinstance(error, RequestUnreadableError) else ()
+    found = problem(request, status_of(error), (error.code, error.kind.value), error)
+    return found.model_copy(update={"faults": faults})
+
+
+def _response(found: Problem, headers: Mapping[str, str] | None = None) -> Response:
+    text = found.model_dump_json(exclude_defaults=True)
+    return Response(text, found.status, headers, media_type=MEDIA_TYPE)
 
 
 def status_of(error: LoomError) -> int:
@@ -157,10 +157,7 @@ async def _refused(request: Request, error: Exception) -> Response:
     status = status_of(error)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         logger.error("%s %s: %s", request.method, request.url.path, error.code, exc_info=error)
-    faults = error.faults if isinstance(error, RequestUnreadableError) else ()
-    named = (error.code, error.kind.value)
-    headers = _headers(error, status)
-    return problem(request, status, named, error, headers=headers, faults=faults)
+    return _response(told(request, error), _headers(error, status))
 
 
 def _headers(error: LoomError, status: int) -> Mapping[str, str]:
@@ -203,7 +200,7 @@ async def _plain(request: Request, error: Exception) -> Response:
     title = TITLES.get(status) or Text("The request was refused ({status})", {"status": status})
     code = CODES.get(status, f"http_{status}")
     kind = "missing" if status == HTTPStatus.NOT_FOUND else "invalid"
-    return problem(request, status, (code, kind), title, headers=error.headers)
+    return _response(problem(request, status, (code, kind), title), error.headers)
 
 
 async def unexpected(request: Request, error: Exception) -> Response:
@@ -211,4 +208,4 @@ async def unexpected(request: Request, error: Exception) -> Response:
     logger.error("%s %s", request.method, request.url.path, exc_info=error)
     status = HTTPStatus.INTERNAL_SERVER_ERROR
     detail = Text("An unexpected error happened; the logs of the server tell it")
-    return problem(request, status, ("unexpected", "broken"), detail)
+    return _response(problem(request, status, ("unexpected", "broken"), detail))

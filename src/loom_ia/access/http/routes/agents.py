@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
 from loom_ia.access.http.answers import (
@@ -16,9 +16,11 @@ from loom_ia.access.http.answers import (
     answered,
     refusals,
 )
-from loom_ia.access.http.bodies import Asked, read_run, run_content
+from loom_ia.access.http.bodies import Asked, DeltaQuery, read_run, run_content
 from loom_ia.access.http.caller import Caller, require
 from loom_ia.access.http.service import Reader, Runner, Served
+from loom_ia.access.http.sse import MEDIA_TYPE as EVENT_STREAM
+from loom_ia.access.http.sse import followed
 from loom_ia.core.projections.view import RunView
 from loom_ia.runtime.requests import SubmitOptions
 
@@ -48,6 +50,7 @@ async def agents(service: Served, caller: Reader) -> Response:
     "/{name}/runs",
     response_model=RunAnswer,
     responses={
+        200: {"content": {EVENT_STREAM: {"schema": {"type": "string"}}}},
         202: {"model": RunView, "description": "The run goes on in the background"},
         **refusals(400, 404, 409, 413, 415, 422),
     },
@@ -55,19 +58,31 @@ async def agents(service: Served, caller: Reader) -> Response:
     summary="Run an agent",
 )
 async def run(
-    request: Request, service: Served, caller: Runner, name: str, key: Key = None
+    request: Request,
+    service: Served,
+    caller: Runner,
+    name: str,
+    which: Annotated[DeltaQuery, Query()],
+    key: Key = None,
 ) -> Response:
     """Run an agent until it answers, fails, or waits for a human; closing the connection does not
-    stop the run. In the background, answer once the run is on the disk.
+    stop the run. In the background, answer once the run is on the disk. With `Accept:
+    text/event-stream`, follow the run as `GET /v1/runs/{run_id}/events` does.
     """
     service.agent(caller, name)
     asked = await read_run(request, service.loom.config.execution.attachments.max_files)
     body, options = asked.body, _options(caller, asked, key)
     if body.judges == "skip":
         require(caller, "admin")
-    if body.background:
+    stream = EVENT_STREAM in request.headers.get("accept", "")
+    if stream or body.background:
+        require(caller, *(("read", "read_content") if stream else ()))
         view = await service.loom.submit(name, body.message, **options)
-        return answered(view, 202, {"Location": f"/v1/runs/{quote(view.run_id, safe='')}"})
+        place = {"Location": f"/v1/runs/{quote(view.run_id, safe='')}"}
+        if not stream:
+            return answered(view, 202, place)
+        watched = service.loom.watch(view.run_id, tenant=caller.tenant)
+        return await followed(request, service, watched, deltas=which.deltas, headers=place)
     result = await service.waited(service.loom.run(name, body.message, **options))
     service.metrics.ended(name, result.status)
     return answered(await answer_of(service.loom, result))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
 from loom_ia.access.http.answers import RunAnswer, answer_of, answered, refusals
@@ -15,14 +15,25 @@ from loom_ia.access.http.bodies import (
     DecisionBody,
     ResumeBody,
     RunQuery,
+    StreamQuery,
 )
 from loom_ia.access.http.caller import Caller
 from loom_ia.access.http.service import Approver, ContentReader, Reader, Runner, Served, Service
+from loom_ia.access.http.sse import STREAM, followed
 from loom_ia.core.projections.report import Report
 from loom_ia.core.projections.view import RunPage, RunResult, RunView
 from loom_ia.runtime.requests import DecisionOptions
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
+
+LastEventId = Annotated[
+    int | None,
+    Header(
+        alias="Last-Event-ID",
+        ge=0,
+        description="Position of the last event that was seen, as browsers send it again.",
+    ),
+]
 
 
 @router.get("", response_model=RunPage, responses=refusals(422), summary="Runs, newest first")
@@ -48,6 +59,29 @@ async def runs(service: Served, caller: Reader, which: Annotated[RunQuery, Query
 async def report(service: Served, caller: Reader, run_id: str) -> Response:
     """Count the tokens and dollars of a run."""
     return answered(await service.loom.report(run_id, tenant=caller.tenant))
+
+
+@router.get(
+    "/{run_id:path}/events",
+    response_class=Response,
+    responses={204: {"description": "The run has ended and all was seen"}, **STREAM}
+    | refusals(404, 409, 422),
+    summary="Follow a run, as server-sent events",
+)
+async def events(
+    request: Request,
+    service: Served,
+    caller: ContentReader,
+    run_id: str,
+    which: Annotated[StreamQuery, Query()],
+    last: LastEventId = None,
+) -> Response:
+    """Give the events of the journal that are missing, then those that come, whoever drives the
+    run, until it has ended; a run that waits for a human is waited for.
+    """
+    after = which.after if last is None else last
+    watched = service.loom.watch(run_id, tenant=caller.tenant, after=after)
+    return await followed(request, service, watched, deltas=which.deltas)
 
 
 @router.post(
