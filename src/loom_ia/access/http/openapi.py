@@ -46,7 +46,27 @@ def _document(app: FastAPI, routers: Iterable[APIRouter]) -> dict[str, object]:
     paths: dict[str, dict[str, dict[str, object]]] = document["paths"]
     for path, method, scopes in scoped(routers):
         paths[path][method]["x-scopes"] = list(scopes)
+    _link(paths)
     return document
+
+
+def _link(paths: dict[str, dict[str, dict[str, object]]]) -> None:
+    """Say what can be asked next of a run that was just asked for."""
+    given = {"run_id": "$response.body#/run_id"}
+    links: dict[str, object] = {
+        name: {"operationId": f"runs_{name}", "parameters": given}
+        for name in ("run", "report", "approve", "reject", "cancel", "resume")
+    }
+    links["trace"] = {"operationId": "journal_trace", "parameters": given}
+    session = {"session_id": "$response.body#/session_id"}
+    for name in ("session", "report", "exported", "delete"):
+        links[f"session_{name}"] = {"operationId": f"sessions_{name}", "parameters": session}
+    responses: dict[str, dict[str, object]] = json.loads(
+        json.dumps(paths["/v1/agents/{name}/runs"]["post"]["responses"])
+    )
+    for status in ("200", "202"):
+        responses[status]["links"] = links
+    paths["/v1/agents/{name}/runs"]["post"]["responses"] = responses
 
 
 def scoped(routers: Iterable[APIRouter]) -> Iterator[tuple[str, str, tuple[Scope, ...]]]:

@@ -35,7 +35,6 @@ STATUSES: Mapping[Kind, HTTPStatus] = {
     Kind.BROKEN: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 TITLES: Mapping[int, Text] = {
-    400: Text("The request cannot be read"),
     401: Text("A key is needed"),
     403: Text("Not allowed"),
     404: Text("Not found"),
@@ -49,7 +48,6 @@ TITLES: Mapping[int, Text] = {
     503: Text("Not available for now"),
 }
 CODES: Mapping[int, str] = {
-    400: "bad_request",
     404: "not_found",
     405: "method_not_allowed",
     413: "content_too_large",
@@ -197,6 +195,9 @@ async def _plain(request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         return await unexpected(request, error)
     status = error.status_code
+    if status == HTTPStatus.BAD_REQUEST:
+        body = Fault(where="body", key="", message=str(Text("the body cannot be read")))
+        return await _refused(request, RequestUnreadableError([body]))
     title = TITLES.get(status) or Text("The request was refused ({status})", {"status": status})
     code = CODES.get(status, f"http_{status}")
     kind = "missing" if status == HTTPStatus.NOT_FOUND else "invalid"

@@ -22,10 +22,21 @@ from loom_ia.engine.world import Shown
 MEDIA_TYPE = "text/event-stream"
 RETRY = 1000
 """Milliseconds after which a browser whose stream was cut asks again."""
+ITEM: dict[str, object] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string", "pattern": "^[0-9]+$"},
+        "event": {"type": "string"},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+        "retry": {"type": "integer"},
+    },
+}
+"""One event of a stream: an event of the journal when it has an id."""
+CONTENT: dict[str, object] = {MEDIA_TYPE: {"itemSchema": ITEM}}
 STREAM: dict[int | str, dict[str, object]] = {
     200: {
         "description": "Events of the run; `id` is the position of each in the run",
-        "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+        "content": CONTENT,
     }
 }
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

@@ -19,8 +19,8 @@ from loom_ia.access.http.answers import (
 from loom_ia.access.http.bodies import Asked, DeltaQuery, read_run, run_content
 from loom_ia.access.http.caller import Caller, require
 from loom_ia.access.http.service import Reader, Runner, Served
+from loom_ia.access.http.sse import CONTENT, followed
 from loom_ia.access.http.sse import MEDIA_TYPE as EVENT_STREAM
-from loom_ia.access.http.sse import followed
 from loom_ia.core.projections.view import RunView
 from loom_ia.runtime.requests import SubmitOptions
 
@@ -50,9 +50,9 @@ async def agents(service: Served, caller: Reader) -> Response:
     "/{name}/runs",
     response_model=RunAnswer,
     responses={
-        200: {"content": {EVENT_STREAM: {"schema": {"type": "string"}}}},
+        200: {"content": CONTENT},
         202: {"model": RunView, "description": "The run goes on in the background"},
-        **refusals(400, 404, 409, 413, 415, 422),
+        **refusals(404, 409, 413, 415, 422),
     },
     openapi_extra={"requestBody": {"required": True, "content": run_content()}},
     summary="Run an agent",
