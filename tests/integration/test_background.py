@@ -303,3 +303,22 @@ async def test_a_run_driven_elsewhere_says_so_to_who_resumes_it(tmp_path: Path) 
         assert await other.recover() == ()
         post.gate.set()
         await loom.drain()
+
+
+async def test_a_run_whose_driving_time_is_spent_is_resumed_with_as_much_again(
+    tmp_path: Path,
+) -> None:
+    agent = {"name": "a", "main": {"model": "M"}, "tools": [{"python": "envoyer"}], "timeout": 0.2}
+    post = Post(gated=True)
+    async with await ready(post, tmp_path, agents=[agent]) as loom:
+        await loom.submit("a", "Relance", run_id="r1")
+        await ended(loom, "r1")
+        failed = await loom.result("r1")
+        followed = asyncio.create_task(ended(loom, "r1"))
+        await asyncio.wait({followed})
+        done = await loom.resume("r1", by="key:a")
+        again = await ended(loom, "r1")
+    assert (failed.status, failed.error_code, failed.resumable) == ("failed", "agent_timeout", True)
+    assert (done.status, done.text) == ("completed", "Fait.")
+    assert again[: len(followed.result())] == followed.result()
+    assert sum(isinstance(fact, ToolCalled) for fact in again) == 1
