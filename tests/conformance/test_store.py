@@ -421,6 +421,15 @@ async def test_only_one_run_of_a_session_is_driven(bed: Bed):
     await bed.claim(run("two"))
 
 
+async def test_a_run_to_be_cancelled_is_closed_beside_one_that_is_driven(bed: Bed):
+    await bed.driven(run("one"))
+    await bed.start(run("two"))
+    await bed.write(run("two"), decision(1), CancelRequested(by=BY))
+    lease = await bed.claim(run("two"))
+    stop = Fence("plan", 2, lease.epoch, stop=True)
+    await bed.write(run("two"), stop, RunCancelled())
+
+
 async def test_of_claims_at_the_same_time_one_is_given(bed: Bed):
     await bed.start(run())
     verdicts = await asyncio.gather(*(bed.claim(run()) for _ in range(8)), return_exceptions=True)

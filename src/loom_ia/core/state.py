@@ -154,6 +154,8 @@ class Ending:
     code: str = ""
     params: Mapping[str, object] = field(default_factory=dict[str, object])
     resumable: bool = False
+    still_running: tuple[str, ...] = ()
+    """Calls that had not stopped when the run did."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from loom_ia.core.events import (
     StepClosed,
     ToolAbandoned,
 )
-from loom_ia.core.state import Call
+from loom_ia.core.state import Call, RunState
 from loom_ia.core.wording import say, unknown
 from loom_ia.engine.budgets import Budgets
 from loom_ia.engine.curtain import Curtain
@@ -100,7 +100,7 @@ class Interpreter:
                 pen.take("plan", effect.call.id, self._abandoned(effect.call))
             case _:
                 self._reveal(effect, pen)
-                return end(pen, self._ending(effect))
+                return end(pen, self._ending(effect, pen.state))
         return None
 
     def _reveal(self, effect: Effect, pen: Pen) -> None:
@@ -122,14 +122,14 @@ class Interpreter:
         if not any(fact.stop for fact in facts):
             await self._models.call(effect, pen)
 
-    def _ending(self, effect: Complete | Fail | Stop | Drive) -> Payload:
+    def _ending(self, effect: Complete | Fail | Stop | Drive, state: RunState) -> Payload:
         match effect:
             case Complete():
                 return RunCompleted.make(effect.text, verified=effect.verified)
             case Fail():
                 return RunFailed(code=effect.code, params=effect.params, resumable=effect.resumable)
             case Stop():
-                return RunCancelled(still_running=self._tools.still_running)
+                return RunCancelled(still_running=self._tools.still_running(state))
             case Drive():
                 return self._unperformed(effect)
         assert_never(effect)

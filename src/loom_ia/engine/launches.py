@@ -11,7 +11,14 @@ from functools import partial
 from loom_ia.core.events import ToolCompleted, ToolUnknown
 from loom_ia.core.events.tool import UnknownReason
 from loom_ia.core.model import TextBlock
-from loom_ia.core.ports import Draft, Launch, ToolContext, ToolError, ToolOutput
+from loom_ia.core.ports import (
+    STILL_RUNNING,
+    Draft,
+    Launch,
+    ToolContext,
+    ToolError,
+    ToolOutput,
+)
 from loom_ia.core.state import Call, RunState
 from loom_ia.core.wording import say
 from loom_ia.engine.begun import Begun
@@ -35,6 +42,8 @@ class InFlight:
     """None until its first step is over."""
     stopped: UnknownReason | None = None
     given_up: bool = False
+    left_behind: bool = False
+    """True when its task is over and something of it still works."""
     landed: bool = False
     timer: asyncio.TimerHandle | None = None
     """Its deadline; once it is stopped, the end of the grace."""
@@ -57,13 +66,13 @@ class Launches:
         self._outcomes: deque[CallOutcome] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._late: set[asyncio.Task[None]] = set()
-        self._stuck: list[str] = []
+        self._stuck: dict[str, None] = {}
         flight.on_halt(self._halt)
 
     @property
-    def still_running(self) -> tuple[str, ...]:
-        """Calls that did not stop in time."""
-        return tuple(self._stuck)
+    def still_running(self) -> frozenset[str]:
+        """Calls that did not stop in time, as far as is known."""
+        return frozenset(self._stuck)
 
     def start(self, call: Call, launch: Launch, state: RunState) -> None:
         """Launch a call whose intent is written."""
@@ -102,7 +111,7 @@ class Launches:
         if flying.landed:
             return
         flying.given_up = True
-        self._stuck.append(flying.call.id)
+        self._stuck[flying.call.id] = None
         self._close(flying, self._cut(flying, flying.stopped or "timeout"))
 
     async def _fly(self, flying: InFlight, launch: Launch, context: ToolContext) -> None:
@@ -124,6 +133,11 @@ class Launches:
 
     def _land(self, flying: InFlight, end: ToolOutput | BaseException) -> None:
         flying.landed = True
+        if flying.given_up:
+            self._stuck.pop(flying.call.id, None)
+        elif isinstance(end, asyncio.CancelledError) and STILL_RUNNING in end.args:
+            flying.left_behind = True
+            self._stuck[flying.call.id] = None
         if not flying.given_up:
             self._close(flying, self._outcome(flying, end))
         elif isinstance(end, ToolOutput):
@@ -194,7 +208,7 @@ class Launches:
             call_id=flying.call.id,
             reason=reason,
             detail=detail,
-            still_running=flying.given_up,
+            still_running=flying.given_up or flying.left_behind,
             ms=self._ms(flying),
         )
 

@@ -47,10 +47,10 @@ class ToolBatches:
         self._checks = Checks(scene, flight)
         self._launches = Launches(scene, flight, epoch)
 
-    @property
-    def still_running(self) -> tuple[str, ...]:
-        """Calls that did not stop when they were asked to."""
-        return self._launches.still_running
+    def still_running(self, state: RunState) -> tuple[str, ...]:
+        """Calls of the open turn that did not stop when they were asked to."""
+        stuck = self._launches.still_running
+        return tuple([call.id for call in state.calls if call.id in stuck])
 
     async def let_go(self) -> None:
         """Stop what is left; late outcomes are recorded when they come."""

@@ -65,9 +65,10 @@ class Drives:
     def halt(self, run_id: str, reason: HaltReason) -> bool:
         """Stop what a run has in flight here; False when this process does not drive it."""
         keeper = self._active.get(run_id)
-        if keeper is not None:
-            keeper.drive.flight.halt(reason)
-        return keeper is not None
+        if keeper is None or keeper.drive.pen is None:  # it may be driven elsewhere
+            return False
+        keeper.drive.flight.halt(reason)
+        return True
 
     async def wait(self, run_id: str, seconds: float) -> bool:
         """Wait until this process no longer drives the run; False when it still does."""

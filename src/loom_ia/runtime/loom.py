@@ -295,7 +295,8 @@ class Loom:
     ) -> ErasedSession:
         """Erase a session, its files and what it alone names; the same when asked again.
 
-        Runs that this process drives are stopped first, those that wait are erased as they are.
+        Runs that are driven, here or elsewhere, are stopped first, and taken from a driver that
+        does not answer; those that wait are erased as they are.
         """
         return await self._open.sessions.delete(tenant, session_id, by)
 

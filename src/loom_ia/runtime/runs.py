@@ -13,6 +13,7 @@ from loom_ia.core.errors import (
     RunExistsError,
     RunHeldError,
     RunNotFoundError,
+    SessionBusyError,
 )
 from loom_ia.core.events import CallerOptions, Event, Payload, Principal, RunStarted
 from loom_ia.core.fold import fold
@@ -24,6 +25,7 @@ from loom_ia.engine.driver import load
 from loom_ia.engine.world import GRACE, Scene, Shown, World
 from loom_ia.runtime import decisions
 from loom_ia.runtime.decisions import Decision, Known
+from loom_ia.runtime.drives import LOOK
 from loom_ia.runtime.errors import AlreadyDecidedError, KeyUsedError, NotWaitingError
 
 if TYPE_CHECKING:
@@ -219,33 +221,38 @@ class Runs:
             return state
         return await self.drive(await self._scene(ref), steal=now)
 
-    async def cancel(self, ref: RunRef, by: Principal, reason: str = "") -> RunState:
-        """Stop a run, wherever it is driven; bounded."""
+    async def cancel(
+        self, ref: RunRef, by: Principal, reason: str = "", *, force: bool = False
+    ) -> RunState:
+        """Stop a run, wherever it is driven; `force` takes it from a driver that does not answer.
+
+        Bounded: without force, what does not stop in time is at work in the state that is given.
+        """
         state = await decisions.cancel(ref, by, reason, self._host.ports)
         if state.ending is not None:
             return state
-        if self._host.drives.halt(ref.run_id, "cancelled"):
-            await self._host.drives.wait(ref.run_id, GRACE + 1)
+        drives = self._host.drives
+        if drives.halt(ref.run_id, "cancelled") and not await drives.wait(ref.run_id, GRACE + 1):
             return await self.state(ref)
-        try:
-            return await self.drive(await self._scene(ref))
-        except RunHeldError:
-            return await self._stopped_elsewhere(ref)
-
-    async def _stopped_elsewhere(self, ref: RunRef) -> RunState:
-        """State of a run that another process is stopping, waited for within the grace."""
+        world = self._host.last_world(ref, _agent(state))
         clock = self._host.ports.clock
-        end = clock.monotonic() + GRACE
+        end = clock.monotonic() + GRACE + LOOK
         while True:
-            state = await self.state(ref)
-            if state.ending is not None or clock.monotonic() > end:
-                return state
+            late = clock.monotonic() > end  # its driver looks every second, then has the grace
+            try:
+                return await self.drive(Scene(ref, world, self._host.ports), steal=force and late)
+            except RunHeldError:
+                if late:
+                    return await self.state(ref)
             await clock.sleep(0.1)
 
     async def _advance(self, ref: RunRef, known: Known | None = None) -> RunState:
         try:
             return await self.drive(await self._scene(ref, known))
         except RunHeldError:
+            return await self.state(ref)
+        except SessionBusyError:  # what was decided is done once the session is free
+            self._host.jobs.put(ref)
             return await self.state(ref)
 
     async def _scene(self, ref: RunRef, known: Known | None = None) -> Scene:

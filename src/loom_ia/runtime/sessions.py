@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from loom_ia.core.errors import LoomError, SessionErasedError
-from loom_ia.core.ports import RunFilter, every
+from loom_ia.core.errors import (
+    LoomError,
+    RunNotFoundError,
+    SessionErasedError,
+    SessionHeldError,
+)
+from loom_ia.core.events import Principal
+from loom_ia.core.ports import RunFilter, RunRef, every
 from loom_ia.core.projections.index import SessionEntry, Tombstone
 from loom_ia.core.projections.view import (
     ErasedSession,
@@ -17,7 +24,6 @@ from loom_ia.core.projections.view import (
     line,
     session_fields,
 )
-from loom_ia.engine.world import GRACE
 from loom_ia.runtime.errors import SessionNotFoundError
 from loom_ia.runtime.export import exported
 from loom_ia.runtime.listing import MOST, paging
@@ -61,8 +67,7 @@ class Sessions:
     async def delete(self, tenant: str, session_id: str, by: str) -> ErasedSession:
         """See `Loom.delete_session`."""
         self._host.check_tenant(tenant)
-        await self._stop(tenant, session_id)
-        tomb = await self._host.store.journal.delete(tenant, session_id, by=by)
+        tomb = await self._erased(tenant, session_id, by)
         self._host.histories.forget(tenant, session_id)
         self._host.bus.wake(tenant, session_id)
         if tomb is None:
@@ -70,13 +75,31 @@ class Sessions:
         tomb = await self._finish(tenant, tomb)
         return ErasedSession(session_id=session_id, at=tomb.at, by=tomb.by, pending=tomb.pending)
 
-    async def _stop(self, tenant: str, session_id: str) -> None:
-        """Stop the runs of a session that this process drives."""
-        drives, index = self._host.drives, self._host.store.index
-        open_runs = RunFilter(session_id, ended=False)
-        async for entry in every(lambda p: index.runs(tenant, open_runs, p), limit=MOST):
-            if drives.halt(entry.run_id, "cancelled"):
-                await drives.wait(entry.run_id, GRACE + 1)
+    async def _erased(self, tenant: str, session_id: str, by: str) -> Tombstone | None:
+        """Erase what the store has of a session, once its driven runs are stopped.
+
+        Raises:
+            SessionHeldError: somebody takes its runs again and again.
+
+        """
+        for last in (False, False, True):
+            await self._stop(tenant, session_id, by)
+            try:
+                return await self._host.store.journal.delete(tenant, session_id, by=by)
+            except SessionHeldError:  # a run was taken meanwhile
+                if last:
+                    raise
+        return None
+
+    async def _stop(self, tenant: str, session_id: str, by: str) -> None:
+        """Stop the runs of a session that somebody drives, or drove when they died."""
+        index, open_runs = self._host.store.index, RunFilter(session_id, ended=False)
+        found = every(lambda p: index.runs(tenant, open_runs, p), limit=MOST)
+        who = Principal.make(by, "engine")
+        for entry in [e async for e in found if e.lease_until is not None]:
+            ref = RunRef(tenant, session_id, entry.run_id, entry.run_id)
+            with suppress(SessionErasedError, RunNotFoundError):
+                await self._host.runs.cancel(ref, who, force=True)
 
     async def finish(self, tenant: str) -> None:
         """Erase what is left of sessions whose erasure was cut, or could not be ended then."""

@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import Generic, Literal, TypeVar
 
 from loom_ia.core.errors import Kind, LoomError
-from loom_ia.core.ports import ToolError
+from loom_ia.core.ports import STILL_RUNNING, ToolError
 
 T = TypeVar("T")
 
@@ -131,9 +131,9 @@ class Pool:
     ) -> object:
         """Result of the function, run in a thread under a copy of the caller's context.
 
-        When the caller is cancelled the thread is abandoned at once. What it gives afterwards goes
-        to `late`, called on the loop; a function that had not started never does, and `late` is
-        told so.
+        When the caller is cancelled the thread is abandoned at once, which the cancellation says
+        (`STILL_RUNNING`) if the function runs. What it gives afterwards goes to `late`, called on
+        the loop; a function that had not started never does, and `late` is told so.
 
         Raises:
             ThreadsExhaustedError: too many threads are abandoned.
@@ -145,7 +145,8 @@ class Pool:
         try:
             outcome = await job.future
         except asyncio.CancelledError:
-            self._abandon(job)
+            if self._abandon(job):
+                raise asyncio.CancelledError(STILL_RUNNING) from None
             raise
         if isinstance(outcome, Raised):
             raise outcome.error
@@ -167,7 +168,8 @@ class Pool:
             counts.threads += 1
             threading.Thread(target=self._work, name=self._name, daemon=True).start()
 
-    def _abandon(self, job: _Job[object]) -> None:
+    def _abandon(self, job: _Job[object]) -> bool:
+        """Leave a job; True when its function goes on."""
         counts, outcome = self._counts, None
         with self._lock:
             if job.state == "queued":
@@ -182,6 +184,7 @@ class Pool:
             outcome = job.future.result()
         if job.late is not None and outcome is not None:
             job.loop.call_soon(job.late, outcome)
+        return outcome is None
 
     def _work(self) -> None:
         queue = self._queue

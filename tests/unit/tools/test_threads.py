@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from loom_ia.core.errors import Kind, LoomError
-from loom_ia.core.ports import ToolError
+from loom_ia.core.ports import STILL_RUNNING, ToolError
 from loom_ia.tools import threads
 from loom_ia.tools.threads import NeverStartedError, Pool, Raised, Returned, ThreadsExhaustedError
 
@@ -25,10 +25,12 @@ async def blocked(pool: Pool, gate: threading.Event, late=None) -> asyncio.Task[
     return task
 
 
-async def leave(task: asyncio.Task[object]) -> None:
+async def leave(task: asyncio.Task[object]) -> tuple[object, ...]:
+    """Cancel a call; what its cancellation says."""
     task.cancel()
-    with pytest.raises(asyncio.CancelledError):
+    with pytest.raises(asyncio.CancelledError) as cancelled:
         await task
+    return cancelled.value.args
 
 
 async def until(condition) -> None:
@@ -73,7 +75,7 @@ async def test_threads_do_not_keep_the_process_alive():
 async def test_a_caller_that_leaves_is_free_at_once_and_its_thread_leaves_the_pool(gate):
     pool = Pool()
     task = await blocked(pool, gate)
-    await leave(task)
+    assert await leave(task) == (STILL_RUNNING,)
     assert (pool.threads, pool.abandoned) == (0, 1)
     assert await pool.run(lambda: "another") == "another"
     gate.set()
@@ -104,7 +106,7 @@ async def test_a_call_that_had_not_started_never_starts_and_this_is_told(gate):
     stuck = await blocked(pool, gate)
     waiting = asyncio.ensure_future(pool.run(lambda: ran.append(1), told.set_result))
     await asyncio.sleep(0)
-    await leave(waiting)
+    assert await leave(waiting) == ()
     outcome = await told
     assert isinstance(outcome, Raised)
     assert isinstance(outcome.error, NeverStartedError)

@@ -52,6 +52,9 @@ async def _decide(
     async with shown(Progress()), loom:
         act = loom.approve if approve else loom.reject
         result = await act(arguments.run_id, by=principal(), **options)
+        if not await loom.drain(within=0):  # another run of the session goes first
+            await loom.drain()
+            result = await loom.result(arguments.run_id)
     return told(result, arguments)
 
 

@@ -245,7 +245,8 @@ class Ledger:
         if entry.driven(now) and not steal:
             end = entry.lease_until.isoformat() if entry.lease_until else ""
             raise RunHeldError(run_id=entry.run_id, holder=entry.lease_holder, until=end)
-        _refuse_driven(self.others(entry.run_id), ref.session_id, now)
+        if not entry.cancel_requested:  # which can only be closed, whoever else is at work
+            _refuse_driven(self.others(entry.run_id), ref.session_id, now)
         crashed = entry.lease_until is not None
         epoch = entry.epoch + 1
         changed = entry.evolve(

@@ -210,7 +210,7 @@ class RunCancelled(Payload):
     """Calls that did not stop in time; what they do is no longer waited for."""
 
     def evolve(self, state: RunState) -> RunState:
-        return _closed(state, Ending("cancelled"))
+        return _closed(state, Ending("cancelled", still_running=self.still_running))
 
 
 class LineQuarantined(Payload):

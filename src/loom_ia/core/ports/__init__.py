@@ -21,6 +21,7 @@ from loom_ia.core.ports.journal import (
 )
 from loom_ia.core.ports.listing import EventFilter, Listed, Paging, RunFilter, every
 from loom_ia.core.ports.world import (
+    STILL_RUNNING,
     Approval,
     Check,
     Clock,
@@ -40,6 +41,7 @@ from loom_ia.core.ports.world import (
 )
 
 __all__ = (
+    "STILL_RUNNING",
     "Append",
     "Approval",
     "Artifacts",

@@ -218,7 +218,8 @@ class Leases(Protocol):
 
         Raises:
             RunHeldError: a living driver holds it (`steal` takes it all the same).
-            SessionBusyError: another run of the session is driven.
+            SessionBusyError: another run of the session is driven, and this one is not to be
+                cancelled.
 
         """
         ...

@@ -101,6 +101,9 @@ class InvalidArgumentsError(Exception):
 
 Launch = Callable[[ToolContext], Awaitable[ToolOutput]]
 
+STILL_RUNNING = "still running"
+"""Argument of the cancellation of a launch that leaves something at work behind it: a thread."""
+
 
 class Tool(Protocol):
     """A tool ready to be called."""

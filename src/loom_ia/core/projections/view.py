@@ -49,6 +49,10 @@ class RunView(BaseModel):
     cost: Decimal | None
     """Dollars; None when a part is unknown."""
     pending_approvals: tuple[PendingApproval, ...] = ()
+    stopping: bool = False
+    """True once somebody asked to stop the run, until it has ended: it may still be at work."""
+    still_running: tuple[str, ...] = ()
+    """Calls that had not stopped when the run did; what they do is no longer waited for."""
     updated_at: datetime | None = None
 
 
@@ -197,6 +201,8 @@ def _fields(state: RunState) -> dict[str, object]:
         "usage": state.usage,
         "cost": state.cost_known,
         "pending_approvals": () if state.ending else pending(state),
+        "stopping": state.cancel is not None and state.ending is None,
+        "still_running": state.ending.still_running if state.ending else (),
         "updated_at": state.at,
     }
 
