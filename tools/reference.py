@@ -30,6 +30,7 @@ LANGUAGES = ("en", "fr")
 PORTS: dict[str, Callable[[str], type]] = {
     "storage": catalog.store_settings,
     "artifacts": catalog.artifacts_settings,
+    "idempotency": catalog.idempotency_settings,
     "bus": catalog.bus_settings,
     "models": catalog.model_settings,
 }

@@ -24,7 +24,7 @@ PINNED = {
     ),
     "loom_ia.telemetry": ("configure_logging",),
     "loom_ia.testing": ("ScriptedModel",),
-    "loom_ia.tools": ("ToolError", "tool"),
+    "loom_ia.tools": ("ToolError", "idempotent", "tool"),
 }
 
 

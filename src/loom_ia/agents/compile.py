@@ -17,7 +17,7 @@ from loom_ia.core.model import ModelSpec, ToolSpec
 from loom_ia.core.names import safe_name
 from loom_ia.core.plan import Asking, Plan, Remedy, ToolPlan
 from loom_ia.core.policy import Point
-from loom_ia.core.ports import Artifacts, Check, Form, Model, Tool, ToolContext
+from loom_ia.core.ports import Artifacts, Check, Form, KeyRule, Model, Tool, ToolContext
 from loom_ia.core.pricing import prices_of
 from loom_ia.core.state import CONTRACT
 from loom_ia.core.templates import Template
@@ -33,6 +33,7 @@ from loom_ia.tools.decorator import (
     ToolDeclarationError,
     declaration_of,
 )
+from loom_ia.tools.idempotency import business_key, key_of
 from loom_ia.tools.python import Late, PythonFunctionTool
 from loom_ia.tools.settling import check_of
 from loom_ia.tools.threads import Pool
@@ -52,6 +53,8 @@ class Workshop:
     budgets: BudgetsSection
     """Of every agent that does not say otherwise."""
     artifacts: Artifacts
+    remembers: bool
+    """Results are kept under idempotency keys, beside the journal."""
     late: Late
     """Told what a thread gave after its call had been given up."""
     resolve: Callable[[AgentSpec, Literal["tools", "policies"], int], object]
@@ -84,6 +87,8 @@ class Mounted:
     """Its check of unknown outcomes."""
     form: Form | None = None
     """The form that what it gives must have."""
+    key: KeyRule | None = None
+    """Under which key its effect is remembered."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,6 +136,7 @@ def compile_agent(spec: AgentSpec, prompt: Template, workshop: Workshop) -> Comp
         specs=tuple(t.tool.spec for t in tools),
         language=workshop.language,
         settles={t.tool.spec.name: t.check for t in tools if t.check is not None},
+        keys={t.tool.spec.name: t.key for t in tools if t.key is not None},
         timeouts={t.tool.spec.name: t.timeout for t in tools if t.timeout is not None},
         tool_timeout=workshop.tool_timeout,
         parallel=workshop.parallel,
@@ -238,8 +244,21 @@ def _mounted(spec: AgentSpec, index: int, workshop: Workshop, checks: tuple[str,
     check = None if said.settle is None else check_of(said.settle)
     form = None if entry.output is None else _form(entry.output, workshop)
     checks = checks if form is None else (CONTRACT, *checks)
-    plan = replace(_plan(entry, said, tool.spec), checks=checks)
-    return Mounted(original, tool, plan, timeout, check, form)
+    key = _key(function, said, tool.spec)
+    settles = check is not None or (key is not None and workshop.remembers)
+    plan = replace(_plan(entry, said, tool.spec), checks=checks, settles=settles)
+    return Mounted(original, tool, plan, timeout, check, form, key)
+
+
+def _key(function: Callable[..., object], said: Declaration, spec: ToolSpec) -> KeyRule | None:
+    """Under which key the effect of a tool is remembered: that of its own name, not of an alias."""
+    declared_key = key_of(function)
+    if declared_key is None:
+        return None
+    name = said.name or str(getattr(function, "__name__", spec.name))
+    if declared_key.function is None:
+        return KeyRule(name)
+    return KeyRule(name, business_key(declared_key.function, spec.input_schema))
 
 
 def _plan(entry: PythonTool, said: Declaration, spec: ToolSpec) -> ToolPlan:
@@ -249,7 +268,6 @@ def _plan(entry: PythonTool, said: Declaration, spec: ToolSpec) -> ToolPlan:
         idempotent=bool(idempotent),
         approval=entry.approval or said.approval or "never",
         on_unknown=entry.on_unknown or said.on_unknown or "error",
-        settles=said.settle is not None,
         definition=_definition(spec),
     )
 

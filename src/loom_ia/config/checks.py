@@ -138,6 +138,7 @@ class Installed:
     journals: frozenset[str]
     artifacts: frozenset[str]
     buses: frozenset[str]
+    idempotency: frozenset[str] = frozenset({"journal"})
 
 
 def check_installed(loaded: Loaded, installed: Installed) -> list[Issue]:
@@ -154,6 +155,9 @@ def check_installed(loaded: Loaded, installed: Installed) -> list[Issue]:
     if storage.artifacts is not None and storage.artifacts.backend not in installed.artifacts:
         text = unknown(Text("file store"), storage.artifacts.backend, installed.artifacts)
         found.append(loaded.issue(("storage", "artifacts", "backend"), text))
+    if storage.idempotency.backend not in installed.idempotency:
+        text = unknown(Text("key store"), storage.idempotency.backend, installed.idempotency)
+        found.append(loaded.issue(("storage", "idempotency", "backend"), text))
     if storage.bus.backend not in installed.buses:
         text = unknown(Text("bus"), storage.bus.backend, installed.buses)
         found.append(loaded.issue(("storage", "bus", "backend"), text))
@@ -172,6 +176,8 @@ class ToolFacts:
     """It may wait for a human, whatever policies say: `approval: always`, `on_unknown: pause`."""
     by_policy: bool = False
     """It waits for a human where a policy says so."""
+    business_key: bool = False
+    """Its effect is remembered under a key that several runs share."""
 
 
 def check_tools(
@@ -199,6 +205,24 @@ def _undeclared(loaded: Loaded, agent: Agent, facts: Sequence[ToolFacts]) -> Ite
                 {"name": tool.name},
             )
             yield Issue(agent.source.at(here), problem, here, severity)
+
+
+def check_keys(
+    loaded: Loaded, tools: Mapping[str, Sequence[ToolFacts]], *, shared: bool
+) -> list[Issue]:
+    """Issues of tools with a business key, given by agent; the store of keys may be `shared`."""
+    found: list[Issue] = []
+    for agent in loaded.agents:
+        for index, tool in enumerate(tools.get(agent.spec.name, ())):
+            if tool.business_key and not shared:
+                text = Text(
+                    "tool '{name}' has a business key, which several runs share, and the key "
+                    "store '{backend}' is not shared and durable; write "
+                    "storage: {{idempotency: {{backend: sqlite}}}}",
+                    {"name": tool.name, "backend": loaded.config.storage.idempotency.backend},
+                )
+                found.append(agent.issue(("tools", index), text))
+    return found
 
 
 def _pausing(loaded: Loaded, agent: Agent, facts: Sequence[ToolFacts]) -> Iterator[Issue]:

@@ -41,6 +41,8 @@ class StorageSection(BaseModel):
     """The journal."""
     artifacts: StorageBackend | None = None
     """Files; without it they follow the journal."""
+    idempotency: StorageBackend = StorageBackend.model_construct(backend="journal")
+    """Keys of the tools whose effect is remembered; those that runs share want a database."""
     bus: StorageBackend = StorageBackend.model_construct(backend="memory")
     """What wakes followers; they look by themselves every half second all the same."""
 

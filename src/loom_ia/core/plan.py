@@ -28,7 +28,8 @@ class ToolPlan:
     terminal: bool = False
     """True when its output, called alone, is the answer."""
     settles: bool = False
-    """True when it declares a read-only check of unknown outcomes."""
+    """True when a read-only check may settle its unknown outcomes: one that it declares, or that of
+    the results kept under its idempotency keys."""
     definition: str = ""
     """Digest of what the model is shown of it."""
     checks: tuple[str, ...] = ()

@@ -27,19 +27,20 @@ def same_text(text: str) -> str:
 
 def same_call(tool: str, arguments: Mapping[str, object]) -> str:
     """Digest that equal calls of a tool share."""
-    text = json.dumps([tool, _value(arguments)], sort_keys=True, ensure_ascii=False)
+    text = json.dumps([tool, same_value(arguments)], sort_keys=True, ensure_ascii=False)
     return blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
-def _value(value: object) -> object:
+def same_value(value: object) -> object:
+    """The one spelling of a JSON value, its texts included."""
     if isinstance(value, str):
         return same_text(value)
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if _is_mapping(value):
-        return {same_text(str(key)): _value(item) for key, item in value.items()}
+        return {same_text(str(key)): same_value(item) for key, item in value.items()}
     if _is_sequence(value):
-        return [_value(item) for item in value]
+        return [same_value(item) for item in value]
     return value
 
 

@@ -40,6 +40,45 @@ _SENTENCES: dict[str, tuple[str, str]] = {
             "Do not make it again; tell the user to check."
         ),
     ),
+    "key_conflict": (
+        (
+            "Non exécuté : la clé d'idempotence {key} désigne déjà une autre action, avec d'autres "
+            "arguments. Vérifie-les."
+        ),
+        (
+            "Not executed: the idempotency key {key} already stands for another action, with other "
+            "arguments. Check them."
+        ),
+    ),
+    "key_in_progress": (
+        (
+            "Non exécuté : la même action, sous la clé d'idempotence {key}, est déjà en cours. "
+            "Ne la refais pas."
+        ),
+        (
+            "Not executed: the same action, under the idempotency key {key}, is already in "
+            "progress. Do not make it again."
+        ),
+    ),
+    "key_unknown": (
+        (
+            "Issue inconnue : la même action, sous la clé d'idempotence {key}, est déjà partie et "
+            "personne ne sait si elle a abouti. Elle n'est pas relancée ; dis à l'utilisateur de "
+            "vérifier."
+        ),
+        (
+            "Outcome unknown: the same action, under the idempotency key {key}, already left and "
+            "nobody knows whether it was done. It is not launched again; tell the user to check."
+        ),
+    ),
+    "key_invalid": (
+        "Non exécuté : ces arguments ne donnent pas de clé d'idempotence ({what}).",
+        "Not executed: these arguments give no idempotency key ({what}).",
+    ),
+    "recalled": (
+        "[Déjà fait, sous la clé d'idempotence {key}. Voici le premier résultat.]",
+        "[Already done, under the idempotency key {key}. This is the first result.]",
+    ),
     "timed_out": (
         "L'outil n'a pas répondu en {seconds} s.",
         "The tool did not answer within {seconds} s.",
@@ -287,7 +326,7 @@ _REASONS: dict[str, tuple[str, str]] = {
 }
 
 
-def say(language: Language, key: str, **params: object) -> str:
+def say(language: Language, key: str, /, **params: object) -> str:
     """Sentence for the model.
 
     Raises:

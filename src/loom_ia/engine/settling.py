@@ -1,15 +1,16 @@
-"""Asks a tool's own read-only check whether a call of unknown outcome acted."""
+"""Asks whether a call of unknown outcome acted: the results kept under its key, then its check."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 
-from loom_ia.core.events import ToolSettled
+from loom_ia.core.events import ToolCompleted, ToolSettled
 from loom_ia.core.ports import NotSent, Sent, Settlement
 from loom_ia.core.state import Call, RunState
 from loom_ia.core.wording import say
 from loom_ia.engine.flight import Flight, HaltedError
+from loom_ia.engine.keys import Keys
 from loom_ia.engine.pen import Pen
 from loom_ia.engine.world import Scene
 
@@ -21,6 +22,7 @@ class Settling:
 
     def __init__(self, scene: Scene, flight: Flight, epoch: int) -> None:
         self._scene, self._flight, self._epoch = scene, flight, epoch
+        self._keys = Keys(scene)
         self._left: set[asyncio.Task[Settlement]] = set()
 
     async def settle(self, call: Call, pen: Pen) -> None:
@@ -31,7 +33,12 @@ class Settling:
             return
         await pen.write("plan", call.id, fact, sync=True)
 
-    async def _fact(self, call: Call, state: RunState) -> ToolSettled:
+    async def _fact(self, call: Call, state: RunState) -> ToolSettled | ToolCompleted:
+        kept = await self._keys.kept(call, state)
+        if kept is not None:
+            return kept
+        if call.name not in self._scene.world.settles:
+            return ToolSettled(call_id=call.id, sent=None)
         try:
             found = await self._found(call, state)
         except Exception as error:  # noqa: BLE001  the border where tools end

@@ -34,6 +34,7 @@ from loom_ia.engine.checking import (
     Why,
 )
 from loom_ia.engine.flight import Flight, HaltedError
+from loom_ia.engine.keys import Keys, Reserved
 from loom_ia.engine.launches import CallOutcome, Launches
 from loom_ia.engine.pen import Pen
 from loom_ia.engine.world import Scene
@@ -45,6 +46,7 @@ class ToolBatches:
     def __init__(self, scene: Scene, flight: Flight, epoch: int) -> None:
         self._scene, self._flight = scene, flight
         self._checks = Checks(scene, flight)
+        self._keys = Keys(scene)
         self._launches = Launches(scene, flight, epoch)
 
     def still_running(self, state: RunState) -> tuple[str, ...]:
@@ -81,6 +83,8 @@ class ToolBatches:
         """Launch the first calls once their intents are written; False when nothing may leave."""
         if self._flight.reason is not None:
             return False
+        if ready[0].call.name in self._scene.world.keys:
+            return await self._launch_keyed(ready, state, pen)
         group = self._group(ready)
         pure = self._plan_of(group[0].call).side_effects == "none"
         intents = [self._intent(r.call, state) for r in group]
@@ -91,6 +95,26 @@ class ToolBatches:
             self._launches.start(one.call, one.launch, state)
         return True
 
+    async def _launch_keyed(self, ready: deque[Ready], state: RunState, pen: Pen) -> bool:
+        """Launch the first call under its key, or tell what an earlier one made of it."""
+        if not await pen.flush():  # others read there what this run knows of its calls
+            return False
+        one = ready[0]
+        reserved = await self._keys.reserve(one.call, state)
+        if not isinstance(reserved, Reserved):
+            ready.popleft()
+            return pen.take("outcome", one.call.id, *self._terminal(reserved, state))
+        intent = self._intent(one.call, state, reserved.key)
+        if not await pen.write("plan", one.call.id, intent, sync=True):
+            return False
+        ready.popleft()
+        launch, plan = one.launch, self._plan_of(one.call)
+        if reserved.held is not None:
+            sure = plan.side_effects != "irreversible" or plan.idempotent
+            launch = self._keys.remembering(launch, reserved.held, sure=sure)
+        self._launches.start(one.call, launch, state)
+        return True
+
     def _group(self, ready: deque[Ready]) -> list[Ready]:
         """The pure calls at the head of the queue that there is room for, or one other call."""
         if len(ready) == 1:
@@ -98,7 +122,8 @@ class ToolBatches:
         room = self._scene.world.parallel - self._launches.running
         group: list[Ready] = []
         for one in ready:
-            if self._plan_of(one.call).side_effects != "none" or len(group) == room:
+            keyed = one.call.name in self._scene.world.keys
+            if self._plan_of(one.call).side_effects != "none" or keyed or len(group) == room:
                 break
             group.append(one)
         return group or [ready[0]]
@@ -141,23 +166,23 @@ class ToolBatches:
                 asked = self._question(checked, "policy", pen)
                 return await pen.write("plan", call.id, *checked.said, asked, sync=True)
 
-    def _intent(self, call: Call, state: RunState) -> ToolCalled:
+    def _intent(self, call: Call, state: RunState, key: str = "") -> ToolCalled:
         if call.request is None and not self._scene.world.before_tool:
-            return ToolCalled.make(call)  # only a human or a policy changes arguments
+            return ToolCalled.make(call, key=key)  # only humans and policies change arguments
         asked = _requested(state, call)
         changed = dict(call.arguments) if asked != call.arguments else None
-        return ToolCalled.make(call, changed)
+        return ToolCalled.make(call, changed, key)
 
     def _terminal(
-        self, fact: CallOutcome, state: RunState
-    ) -> tuple[CallOutcome | GuardChecked, ...]:
+        self, fact: CallOutcome | ToolRefused, state: RunState
+    ) -> tuple[CallOutcome | ToolRefused | GuardChecked, ...]:
         """The outcome of a call, which is the answer of the run when a terminal tool was alone."""
         call = state.call(fact.call_id)
         terminal = call is not None and self._plan_of(call).terminal
         if not terminal or not isinstance(fact, ToolCompleted) or fact.is_error:
             return (fact,)
         if len(state.calls) == 1:
-            return (ToolCompleted.make(fact.call_id, fact.blocks, fact.ms, terminal=True),)
+            return (fact.model_copy(update={"terminal": True}),)
         others = ", ".join(c.name for c in state.calls if c.id != fact.call_id)
         why = say(self._scene.world.language, "not_alone", others=others)
         digest = blake2b(text_of(fact.blocks).encode(), digest_size=16).hexdigest()

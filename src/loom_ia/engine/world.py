@@ -21,10 +21,13 @@ from loom_ia.core.ports import (
     Check,
     Clock,
     Form,
+    Idempotency,
     Ids,
     Journal,
+    KeyRule,
     Leases,
     Model,
+    RunIndex,
     RunRef,
     Tool,
     ToolContext,
@@ -61,6 +64,8 @@ class World:
     language: Language
     settles: Mapping[str, Check] = field(default_factory=dict[str, Check])
     """Checks of unknown outcomes, of the tools that have one."""
+    keys: Mapping[str, KeyRule] = field(default_factory=dict[str, KeyRule])
+    """Of the tools whose effect is remembered under a key."""
     timeouts: Mapping[str, float] = field(default_factory=dict[str, float])
     """Seconds allowed to each tool; the others have `tool_timeout`."""
     tool_timeout: float = TOOL_TIMEOUT
@@ -116,6 +121,10 @@ class Ports:
     """Seconds."""
     grace: float = GRACE
     """Seconds given to what was asked to stop."""
+    keys: Idempotency | None = None
+    """Where idempotency keys are reserved; None: the journal is enough for those of one call."""
+    index: RunIndex | None = None
+    """Who drives the other runs; None: nobody knows."""
 
 
 @dataclass(slots=True, eq=False)
@@ -141,7 +150,19 @@ class Scene:
             session_id=ref.session_id,
             run_id=ref.run_id,
             call_id=call.id,
-            idempotency_key=f"{ref.run_id}:{state.turns}:{call.index}",
+            idempotency_key=self.key(state, call),
             fence=fence,
             caller=caller,
         )
+
+    def key(self, state: RunState, call: Call) -> str:
+        """Idempotency key of a call, as its tool and the journal know it.
+
+        Raises:
+            KeyFaultError: the tool gives no usable business key for these arguments.
+
+        """
+        rule = self.world.keys.get(call.name)
+        if rule is None or rule.of is None:
+            return f"{self.ref.run_id}:{state.turns}:{call.index}"
+        return f"{self.ref.tenant_id}:{rule.of(call.arguments)}"

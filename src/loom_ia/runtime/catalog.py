@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from loom_ia.core.errors import Kind, LoomError
 from loom_ia.core.model import ModelSpec
-from loom_ia.core.ports import Artifacts, Bus, Clock, Ids, Model, Store
+from loom_ia.core.ports import Artifacts, Bus, Clock, Idempotency, Ids, Model, Store
 
 
 class UnknownAdapterError(LoomError):
@@ -43,6 +43,14 @@ class ArtifactsSettings(BaseModel):
     """Settings of an artifact backend."""
 
     def open(self, env: object) -> AbstractAsyncContextManager[Artifacts]:
+        """Open what is described."""
+        raise NotImplementedError
+
+
+class IdempotencySettings(BaseModel):
+    """Settings of a store of idempotency keys."""
+
+    def open(self, env: object) -> AbstractAsyncContextManager[Idempotency]:
         """Open what is described."""
         raise NotImplementedError
 
@@ -93,6 +101,11 @@ def store_settings(name: str) -> type[StoreSettings]:
 def artifacts_settings(name: str) -> type[ArtifactsSettings]:
     """Settings class of an artifact backend."""
     return _settings("artifacts", name)  # pyright: ignore[reportReturnType] reason: found by name
+
+
+def idempotency_settings(name: str) -> type[IdempotencySettings]:
+    """Settings class of a store of idempotency keys."""
+    return _settings("idempotency", name)  # pyright: ignore[reportReturnType] reason: found by name
 
 
 def bus_settings(name: str) -> type[BusSettings]:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from loom_ia.agents.compile import Compiled
-from loom_ia.core.ports import Artifacts, Bus, Model, RunRef, Store
+from loom_ia.core.ports import Artifacts, Bus, Idempotency, Model, RunRef, Store
 from loom_ia.engine.world import Ports, World
 from loom_ia.runtime.airing import Air
 from loom_ia.runtime.desk import Desk
@@ -41,6 +41,7 @@ class Host:
     ports: Ports
     store: Store
     artifacts: Artifacts
+    keys: Idempotency
     bus: Bus
     drives: Drives
     compiled: Mapping[str, Compiled]
@@ -147,6 +148,7 @@ async def open_host(loaded: Loaded, given: Mapping[str, object], stack: AsyncExi
     environment = mounting.environment
     store = await stack.enter_async_context(mounting.store.open(environment))
     artifacts = await stack.enter_async_context(mounting.artifacts.open(environment))
+    keys = await stack.enter_async_context(mounting.keys.open(environment))
     bus = await stack.enter_async_context(mounting.bus.open(environment))
     models: dict[str, Model] = dict(mounting.given)
     specs = {spec.id: spec for spec in loaded.config.models}
@@ -161,11 +163,13 @@ async def open_host(loaded: Loaded, given: Mapping[str, object], stack: AsyncExi
         mounting.ids,
         holder=mounting.holder,
         lease=loaded.config.execution.lease,
+        keys=keys,
+        index=store.index,
     )
     agents = await asyncio.to_thread(compiled, mounting, models, artifacts, ports)
-    warnings = tool_warnings(loaded, agents, durable=store.journal.durable)
+    warnings = tool_warnings(loaded, agents, durable=store.journal.durable, shared=keys.shared)
     drives = Drives(ports)
-    host = Host(loaded, ports, store, artifacts, bus, drives, agents, warnings)
+    host = Host(loaded, ports, store, artifacts, keys, bus, drives, agents, warnings)
     stack.push_async_callback(host.jobs.close)
     stack.push_async_callback(drives.close)
     stack.callback(host.jobs.stop)

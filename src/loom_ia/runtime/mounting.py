@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from pydantic import BaseModel
@@ -15,6 +15,7 @@ from loom_ia.config.checks import (
     Installed,
     ToolFacts,
     check_installed,
+    check_keys,
     check_policies,
     check_tools,
     refuse,
@@ -29,7 +30,13 @@ from loom_ia.engine.world import Ports
 from loom_ia.policies.decorator import declared
 from loom_ia.policies.provided import provided
 from loom_ia.runtime import catalog
-from loom_ia.runtime.catalog import ArtifactsSettings, BusSettings, ModelSettings, StoreSettings
+from loom_ia.runtime.catalog import (
+    ArtifactsSettings,
+    BusSettings,
+    IdempotencySettings,
+    ModelSettings,
+    StoreSettings,
+)
 from loom_ia.runtime.late import LateOutcomes
 
 if TYPE_CHECKING:
@@ -49,6 +56,7 @@ class Mounting:
     environment: object
     store: StoreSettings
     artifacts: ArtifactsSettings
+    keys: IdempotencySettings
     bus: BusSettings
     models: Mapping[str, ModelSettings]
     given: Mapping[str, Model]
@@ -82,6 +90,7 @@ def prepare(loaded: Loaded, given: Mapping[str, object]) -> Mounting:
         environment=catalog.environment(loaded.root, dict(os.environ)),
         store=store,
         artifacts=_artifacts(loaded, store),
+        keys=_keys(loaded),
         bus=validated(wakes, loaded.source, ("storage", "bus"), value=bus.settings),
         models=models,
         given=replaced,
@@ -104,24 +113,28 @@ def compiled(
 
     """
     late = LateOutcomes(ports)
-    workshop = _workshop(mounting, models, artifacts, late)
+    remembers = ports.keys is not None and ports.keys.shared
+    workshop = replace(_workshop(mounting, models, artifacts, late), remembers=remembers)
     agents = mounting.loaded.agents
     return {a.spec.name: compile_agent(a.spec, a.prompt, workshop) for a in agents}
 
 
 def tool_warnings(
-    loaded: Loaded, agents: Mapping[str, Compiled], *, durable: bool
+    loaded: Loaded, agents: Mapping[str, Compiled], *, durable: bool, shared: bool
 ) -> tuple[Issue, ...]:
     """What is to be said of the tools.
 
+    `durable`: the journal outlives the process. `shared`: so do the keys, which every process sees.
+
     Raises:
-        ConfigError: what may not be, in this profile and on this journal.
+        ConfigError: what may not be, in this profile and on these stores.
 
     """
     facts = {name: _facts(agent) for name, agent in agents.items()}
     pausing = {name: _pausing(agent) for name, agent in agents.items()}
     found = check_tools(loaded, facts, durable=durable)
-    return refuse((*found, *check_policies(loaded, facts, pausing, durable=durable)))
+    found += check_policies(loaded, facts, pausing, durable=durable)
+    return refuse((*found, *check_keys(loaded, facts, shared=shared)))
 
 
 def _workshop(
@@ -149,6 +162,7 @@ def _workshop(
         parallel=config.execution.parallel_calls,
         budgets=config.budgets,
         artifacts=artifacts,
+        remembers=False,
         late=late.take,
         resolve=resolve,
     )
@@ -187,6 +201,7 @@ def _facts(agent: Compiled) -> list[ToolFacts]:
             tool.plan.side_effects,
             pauses=tool.plan.approval == "always" or tool.plan.on_unknown == "pause",
             by_policy=tool.plan.approval == "policy",
+            business_key=tool.key is not None and tool.key.of is not None,
         )
         for tool in agent.tools
     ]
@@ -203,6 +218,7 @@ def _installed() -> Installed:
         journals=catalog.installed("storage"),
         artifacts=catalog.installed("artifacts"),
         buses=catalog.installed("bus"),
+        idempotency=catalog.installed("idempotency"),
     )
 
 
@@ -218,6 +234,12 @@ def _artifacts(loaded: Loaded, store: StoreSettings) -> ArtifactsSettings:
     where = ("storage", "artifacts")
     kind = _found(Text("Files"), backend, catalog.artifacts_settings)
     return validated(kind, loaded.source, where, value=values)
+
+
+def _keys(loaded: Loaded) -> IdempotencySettings:
+    section = loaded.config.storage.idempotency
+    kind = _found(Text("Key store"), section.backend, catalog.idempotency_settings)
+    return validated(kind, loaded.source, ("storage", "idempotency"), value=section.settings)
 
 
 def _found(what: Text, name: str, find: Callable[[str], type[S]]) -> type[S]:

@@ -114,6 +114,7 @@ class Sessions:
         """Erase what the store does not keep, then say so to the store."""
         journal, session_id = self._host.store.journal, tomb.session_id
         await self._host.artifacts.drop(tenant, session_id)
+        await self._host.keys.drop(tenant, session_id)
         return await journal.delete(tenant, session_id, by=tomb.by, complete=True) or tomb
 
     async def refuse_erased(self, tenant: str, session_id: str) -> None:

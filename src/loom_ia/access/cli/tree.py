@@ -193,11 +193,23 @@ def _tool(node: CallNode, *, full: bool) -> Iterator[str]:
     if node.doubt:
         yield _part(Text("doubt"), _doubt(node), full=full)
     if node.result:
-        failed = node.status in {"error", "refused", "unknown"}
-        label = Text("told") if failed and not node.late else Text("result")
-        yield _part(label, node.result, full=full)
+        yield from _result(node, full=full)
+
+
+def _result(node: CallNode, *, full: bool) -> Iterator[str]:
+    failed = node.status in {"error", "refused", "unknown"}
+    label = Text("told") if failed and not node.late else Text("result")
+    yield _part(label, node.result, full=full)
+    if node.recalled:
+        yield _part(Text("recalled"), _recalled(node), full=full)
     if node.late:
         yield _part(Text("late"), str(Text("it came when nobody waited any longer")), full=full)
+
+
+def _recalled(node: CallNode) -> str:
+    run, _, call = node.recalled.rpartition("/")
+    params: dict[str, object] = {"call": call, "run": run}
+    return str(Text("kept under its idempotency key, from call {call} of run {run}", params))
 
 
 def _doubt(node: CallNode) -> str:

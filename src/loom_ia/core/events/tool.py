@@ -80,18 +80,26 @@ class ToolCalled(CallFact):
     """The call leaves; written before it does."""
 
     type: ClassVar[str] = "tool.called"
-    content: ClassVar[frozenset[str]] = frozenset({"arguments"})
+    content: ClassVar[frozenset[str]] = frozenset({"arguments", "key"})
 
     launch: int = 1
     """1, then 2 when one more launch was allowed or the tool is repeatable."""
     arguments: Annotated[CleanJson | None, NONE] = None
     """What leaves, when a policy or a human changed what the model asked."""
+    key: Annotated[str, EMPTY] = ""
+    """Idempotency key under which it leaves, of a tool that has one."""
 
     @classmethod
-    def make(cls, call: Call, arguments: dict[str, object] | None = None) -> Self:
+    def make(cls, call: Call, arguments: dict[str, object] | None = None, key: str = "") -> Self:
         """The next launch of a call; `arguments` are clean."""
         launch = call.launches + 1
-        return trusted(cls, {"call_id": call.id, "launch": launch, "arguments": arguments})
+        values: dict[str, object] = {
+            "call_id": call.id,
+            "launch": launch,
+            "arguments": arguments,
+            "key": key,
+        }
+        return trusted(cls, values)
 
     def evolve(self, state: RunState) -> RunState:
         self.of(state)
@@ -106,13 +114,17 @@ class ToolCompleted(CallFact):
     """The tool answered: a result, or an error of which it says that it did not act."""
 
     type: ClassVar[str] = "tool.completed"
-    content: ClassVar[frozenset[str]] = frozenset({"blocks"})
+    content: ClassVar[frozenset[str]] = frozenset({"blocks", "note"})
 
     blocks: Annotated[tuple[ContentBlock, ...], EMPTY] = ()
     is_error: Annotated[bool, EMPTY] = False
     terminal: Annotated[bool, EMPTY] = False
     """True when the tool was called alone and its output is the answer of the run."""
     ms: Annotated[float, EMPTY] = 0
+    recalled: Annotated[str, EMPTY] = ""
+    """Run and call that gave this result earlier, when it was kept under the idempotency key."""
+    note: Annotated[CleanText, EMPTY] = ""
+    """What the model is told before a result that another call gave."""
 
     @classmethod
     def make(
@@ -131,6 +143,8 @@ class ToolCompleted(CallFact):
             "is_error": is_error,
             "terminal": terminal,
             "ms": ms,
+            "recalled": "",
+            "note": "",
         }
         return trusted(cls, values)
 
@@ -151,7 +165,7 @@ class ToolCompleted(CallFact):
             "type": "tool_result",
             "call_id": call.id,
             "name": call.name,
-            "content": self.blocks,
+            "content": (TextBlock(text=self.note), *self.blocks) if self.note else self.blocks,
             "is_error": self.is_error,
         }
         return trusted(ToolResultBlock, values)
@@ -180,7 +194,7 @@ class ToolRefused(CallFact):
     content: ClassVar[frozenset[str]] = frozenset({"text"})
 
     code: str
-    """`arguments`, `unknown_tool`, `policy`, `limit`, `malformed`, …"""
+    """`arguments`, `unknown_tool`, `policy`, `limit`, `malformed`, `key_conflict`, …"""
     text: CleanText
     """What the model is told."""
 

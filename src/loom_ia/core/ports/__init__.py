@@ -3,6 +3,7 @@
 from loom_ia.core.failures import ModelError
 from loom_ia.core.ports.bus import Bus, Listener
 from loom_ia.core.ports.checks import Finding, Form
+from loom_ia.core.ports.idempotency import Claim, Idempotency, Reservation
 from loom_ia.core.ports.journal import (
     Append,
     Artifacts,
@@ -27,6 +28,8 @@ from loom_ia.core.ports.world import (
     Clock,
     Ids,
     InvalidArgumentsError,
+    KeyFaultError,
+    KeyRule,
     Launch,
     Model,
     NotSent,
@@ -48,6 +51,7 @@ __all__ = (
     "Blobs",
     "Bus",
     "Check",
+    "Claim",
     "Clock",
     "Draft",
     "EventFilter",
@@ -55,9 +59,12 @@ __all__ = (
     "Finding",
     "Form",
     "Guard",
+    "Idempotency",
     "Ids",
     "InvalidArgumentsError",
     "Journal",
+    "KeyFaultError",
+    "KeyRule",
     "Launch",
     "Lease",
     "Leases",
@@ -69,6 +76,7 @@ __all__ = (
     "OnUnknown",
     "Page",
     "Paging",
+    "Reservation",
     "RunFilter",
     "RunIndex",
     "RunRef",

@@ -59,7 +59,8 @@ class ToolContext:
     run_id: str
     call_id: str
     idempotency_key: str
-    """The same for every launch of this call, unlike any other call."""
+    """The same for every launch of this call, and unlike that of any other call, unless the tool
+    has a business key: it is then `<tenant>:<key>`, for every call that means the same action."""
     fence: int
     """Epoch of the drive: an outside system that keeps the highest one can refuse the others."""
     caller: Mapping[str, object] = field(default_factory=dict[str, object])
@@ -93,6 +94,21 @@ class ToolOutput:
     """What a tool gave."""
 
     blocks: tuple[ContentBlock, ...]
+
+
+class KeyFaultError(Exception):
+    """A tool gave no usable key for its arguments; the message says what it gave."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRule:
+    """Under which key the effect of a tool is remembered."""
+
+    tool: str
+    """Name of the tool, whatever an agent calls it."""
+    of: Callable[[Mapping[str, object]], str] | None = None
+    """Business key of arguments, in its one spelling; it raises `KeyFaultError`. None: the key is
+    technical, and names one call of one run."""
 
 
 class InvalidArgumentsError(Exception):

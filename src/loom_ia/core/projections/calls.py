@@ -89,6 +89,8 @@ class CallNode(BaseModel):
     ms: float = 0
     result: str = ""
     """What the model is told, or what came too late for it."""
+    recalled: str = ""
+    """Run and call that gave the result earlier, kept under the idempotency key."""
     late: bool = False
     """The outcome came when the run no longer waited for it."""
     code: str = ""
@@ -139,6 +141,7 @@ def _changes(node: CallNode, event: Event) -> dict[str, object]:
                 "status": "error" if payload.is_error else "ok",
                 "ms": payload.ms or node.ms,
                 "result": _content(payload),
+                "recalled": payload.recalled,
                 "late": isinstance(payload, ToolReported),
             }
         case ToolRefused():

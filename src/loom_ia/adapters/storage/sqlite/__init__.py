@@ -13,10 +13,11 @@ from pydantic_core import PydanticCustomError
 from loom_ia.adapters.env import Env
 from loom_ia.adapters.storage.sqlite.store import SqliteStore
 
-__all__ = ("Settings", "SqliteStore")
+__all__ = ("Settings", "SqliteStore", "is_file")
 
 
-def _is_file(path: str) -> str:
+def is_file(path: str) -> str:
+    """The path, once it is known to be that of a file."""
     if path == ":memory:" or path.startswith("file:"):
         code = "not_a_file"  # its message is translated, that of another error would not be
         raise PydanticCustomError(
@@ -30,7 +31,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    path: Annotated[str, Field(min_length=1), AfterValidator(_is_file)] = "data/loom.db"
+    path: Annotated[str, Field(min_length=1), AfterValidator(is_file)] = "data/loom.db"
     """File of the database; a relative one starts at the configuration file."""
 
     @property

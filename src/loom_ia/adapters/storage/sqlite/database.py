@@ -89,7 +89,7 @@ class Database:
             StoreUnavailableError, sqlite3.Error: it cannot be used.
 
         """
-        _refuse_remote(self.path)
+        refuse_remote(self.path)
         with reported(self.path.parent):
             make_folder(self.path.parent, top=self.path.parent)
         if self.path.is_dir():
@@ -233,7 +233,7 @@ def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> int:
     raise StoreUnavailableError(path=str(path), reason=reason)
 
 
-def _refuse_remote(path: Path) -> None:
+def refuse_remote(path: Path) -> None:
     """Refuse a file that several machines may open: the log is shared through their memory."""
     try:
         lines = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()

@@ -1,0 +1,1 @@
+"""Idempotency keys: one package for each backend, opened by its `Settings`."""
