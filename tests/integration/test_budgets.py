@@ -7,6 +7,7 @@ import pytest
 
 from loom_ia.access import Loom
 from loom_ia.config.errors import ConfigError
+from loom_ia.core.errors import RunNotFoundError, RunQuotaError, TenantBudgetError
 from loom_ia.core.model import Answer, Message, TextBlock, ToolCallBlock, Usage
 
 ROOT = """\
@@ -136,3 +137,82 @@ def test_a_wrong_budget_is_told_where_it_is(tmp_path, written, said):
         loom_of(tmp_path, Costly(), budgets=written)
     assert said in str(caught.value)
     assert "loom.yaml:7" in str(caught.value)
+
+
+@pytest.mark.parametrize("backend", ["memory", "jsonl"])
+async def test_the_runs_of_a_session_share_its_budget(tmp_path, backend):
+    model = Costly()
+    settings = {"budgets": "{session: {max_cost: 3}}", "backend": backend}
+    async with await opened(tmp_path, model, **settings) as loom:
+        first = await loom.run("a", "?", session="s")
+        again = await loom.run("a", "?", session="s")
+        other = await loom.run("a", "?", session="t")
+        events = await loom.events(again.run_id)
+
+    assert [r.status for r in (first, again, other)] == ["completed"] * 3
+    assert [r.cost for r in (first, again, other)] == [Decimal(4), Decimal(1), Decimal(4)]
+    exceeded = next(e.payload for e in events if e.type == "budget.exceeded")
+    assert (exceeded.scope, exceeded.limit, exceeded.spent) == ("session", "max_cost", Decimal(4))
+
+
+@pytest.mark.parametrize("backend", ["memory", "jsonl"])
+async def test_a_run_that_its_tenant_cannot_pay_is_refused_and_writes_nothing(tmp_path, backend):
+    model = Costly()
+    settings = {"budgets": "{tenant: {max_cost_per_day: 3}}", "backend": backend}
+    async with await opened(tmp_path, model, **settings) as loom:
+        first = await loom.run("a", "?")
+        with pytest.raises(TenantBudgetError) as caught:
+            await loom.run("a", "?", session="s", run_id="r")
+        with pytest.raises(RunNotFoundError):
+            await loom.state("r")
+        page = await loom.sessions()
+        used = await loom.consumption("default", "day")
+
+    assert first.cost == used.total.cost == Decimal(4)
+    assert model.sent == 4
+    assert [entry.session_id for entry in page.sessions] == [first.session_id]
+    assert "tenant.max_cost_per_day is 3, 4 are spent and 0 reserved" in str(caught.value)
+    assert 0 < caught.value.retry_after <= 86_400
+
+
+async def test_a_tenant_budget_reached_meanwhile_leads_to_the_last_answer(tmp_path):
+    model = Costly()
+    settings = {"budgets": "{tenant: {max_tokens_per_month: 5}}"}
+    async with await opened(tmp_path, model, **settings) as loom:
+        results = await asyncio.gather(*(loom.run("a", str(n)) for n in range(4)))
+    assert {r.status for r in results} == {"completed"}
+    assert model.finals == 4
+    # each run in flight passes the ceiling by at most one call, then gives its last answer
+    assert sum(r.cost for r in results) <= 5 + 2 * 4
+
+
+async def test_runs_at_once_reserve_what_they_may_spend(tmp_path):
+    model = Costly()
+    budgets = "{run: {max_cost: 2}, tenant: {max_cost_per_day: 6}}"
+    async with await opened(tmp_path, model, budgets=budgets) as loom:
+        found = await asyncio.gather(
+            *(loom.run("a", str(n)) for n in range(20)), return_exceptions=True
+        )
+    refused = [one for one in found if isinstance(one, TenantBudgetError)]
+    spent = sum(one.cost for one in found if not isinstance(one, BaseException))
+    assert len(found) - len(refused) == 3
+    assert spent == 3 * 3  # two calls, then the last answer
+
+
+async def test_under_warn_nobody_is_refused(tmp_path):
+    budgets = "{tenant: {max_cost_per_day: 1}, on_exceed: warn}"
+    async with await opened(tmp_path, Costly(), budgets=budgets) as loom:
+        await loom.run("a", "?")
+        again = await loom.run("a", "?")
+        events = await loom.events(again.run_id)
+    assert [e.payload.limit for e in events if e.type == "budget.exceeded"] == ["max_cost_per_day"]
+
+
+async def test_a_tenant_starts_so_many_runs_a_minute(tmp_path):
+    async with await opened(tmp_path, Costly(), budgets="{}\nquotas: {runs_per_minute: 2}") as loom:
+        await loom.run("a", "?")
+        await loom.run("a", "?")
+        with pytest.raises(RunQuotaError) as caught:
+            await loom.run("a", "?")
+    assert 1 <= caught.value.retry_after <= 60
+    assert "at most 2 runs a minute" in str(caught.value)

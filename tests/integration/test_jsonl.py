@@ -588,7 +588,7 @@ async def test_what_one_store_erases_no_other_one_brings_back(tmp_path):
             assert list(await one.index.sessions("t")) == []
             assert await one.index.locate("t", "r") is None
     kept = {p.name for p in journal(tmp_path).parent.rglob("*") if p.is_file()}
-    assert kept == {".index.jsonl", ".lock", "s.json"}
+    assert kept == {".index.jsonl", ".lock", ".spending.jsonl", ".spending.lock", "s.json"}
 
 
 # --- index and leases

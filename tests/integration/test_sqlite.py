@@ -449,7 +449,8 @@ async def test_a_database_of_the_first_version_is_brought_up_to_date(tmp_path):
         await start(store, run())
     with closing(sqlite3.connect(file(tmp_path))) as connection:
         connection.executescript(
-            "DROP VIEW entries; ALTER TABLE runs DROP COLUMN waiting_until;"
+            "DROP TABLE spending; DROP VIEW entries;"
+            "ALTER TABLE runs DROP COLUMN waiting_until;"
             "CREATE VIEW entries AS SELECT 1; PRAGMA user_version = 1;"
         )
     async with opened(tmp_path) as store:

@@ -75,6 +75,15 @@ class ExecutionSection(BaseModel):
     """Limits of the files given with a request."""
 
 
+class QuotasSection(BaseModel):
+    """How much each tenant may ask for."""
+
+    model_config = _STRICT
+
+    runs_per_minute: int | None = Field(default=None, ge=1)
+    """Runs that a tenant may start within any minute, by all doors and processes together."""
+
+
 class LoggingSection(BaseModel):
     """Technical logs, apart from the journal."""
 
@@ -135,6 +144,8 @@ class LoomConfig(BaseModel):
     """Delays and limits of every run."""
     budgets: BudgetsSection = Field(default_factory=BudgetsSection)
     """What runs, sessions and tenants may spend, unless an agent says otherwise."""
+    quotas: QuotasSection = Field(default_factory=QuotasSection)
+    """How many runs a tenant may start."""
     telemetry: TelemetrySection = Field(default_factory=TelemetrySection)
     """What is told of what happens."""
     server: ServerSection = Field(default_factory=ServerSection)

@@ -121,11 +121,17 @@ def spent_by(state: RunState) -> Spent:
 
 
 def reached(
-    budget: Budget, run: Spent, counters: Counters | None, *, told: Iterable[str] = ()
+    budget: Budget,
+    run: Spent,
+    counters: Counters | None,
+    *,
+    told: Iterable[str] = (),
+    reserving: bool = False,
 ) -> tuple[BudgetExceeded, ...]:
     """Facts of the ceilings that are reached: the first one under `stop`, else those not told yet.
 
-    Without counters, only those of the run are looked at.
+    Without counters, only those of the run are looked at. `reserving`: the run goes on after it
+    gave back what it had reserved; what others reserved meanwhile is no longer its to spend.
     """
     known = frozenset(told)
     found: list[BudgetExceeded] = []
@@ -138,6 +144,8 @@ def reached(
             continue
         else:
             spent = counters.of(ceiling.span).of(ceiling.measure)
+            if reserving and (ceiling.scope, ceiling.measure) == ("tenant", "cost"):
+                spent += counters.reserved
         if spent >= ceiling.most:
             found.append(exceeded(ceiling, spent, stop=budget.stop))
             if budget.stop:

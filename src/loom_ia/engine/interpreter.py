@@ -117,7 +117,7 @@ class Interpreter:
     async def _call_within_budget(self, effect: CallModel, pen: Pen) -> None:
         """Call the model, unless a budget is reached: the run is then planned again."""
         facts = await self._budgets.check(pen)
-        if facts and not pen.take("plan", "", *facts):
+        if facts is None or (facts and not pen.take("plan", "", *facts)):
             return
         if not any(fact.stop for fact in facts):
             await self._models.call(effect, pen)

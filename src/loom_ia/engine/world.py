@@ -124,7 +124,7 @@ class Ports:
     keys: Idempotency | None = None
     """Where idempotency keys are reserved; None: the journal is enough for those of one call."""
     index: RunIndex | None = None
-    """Who drives the other runs; None: nobody knows."""
+    """Who drives the other runs, and what they spend; None: nobody knows."""
 
 
 @dataclass(slots=True, eq=False)

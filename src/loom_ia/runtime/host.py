@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from loom_ia.agents.compile import Compiled
+from loom_ia.core.admission import Admission
 from loom_ia.core.ports import Artifacts, Bus, Idempotency, Model, RunRef, Store
 from loom_ia.engine.world import Ports, World
 from loom_ia.runtime.airing import Air
@@ -119,6 +120,12 @@ class Host:
         """What it takes to close a run, even one whose agent is gone."""
         known = agent in self.compiled or not self.compiled
         return self.world(ref, agent if known else next(iter(self.compiled)))
+
+    def admission(self, agent: str) -> Admission | None:
+        """What one more run of a tenant must find room in; None when nothing limits it."""
+        budget, most = self.agent(agent).world.plan.budget, self.config.quotas.runs_per_minute
+        limited = budget.stop and any(c.scope == "tenant" for c in budget.ceilings)
+        return Admission(budget, most) if limited or most is not None else None
 
     def world(self, ref: RunRef, agent: str) -> World:
         """What an agent may touch in one run."""

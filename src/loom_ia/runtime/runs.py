@@ -70,7 +70,8 @@ class Runs:
         """Write that a run was asked; it is followable from here on.
 
         Raises:
-            RunExistsError, KeyUsedError, SessionBusyError: nothing was written.
+            RunExistsError, KeyUsedError, SessionBusyError, RunQuotaError, TenantBudgetError:
+                nothing was written.
 
         """
         host = self._host
@@ -83,8 +84,14 @@ class Runs:
             past = await host.histories.now(request.tenant_id, session_id, language)
             ordinal += past.ordinal
         ref = RunRef(request.tenant_id, session_id, run_id, run_id)
-        draft = Draft(host.ports.ids.new(), _started(request, host.config.language, ordinal))
-        guard = Guard(session_idle=True) if request.session_id is not None else None
+        started = _started(request, host.config.language, ordinal)
+        admission = host.admission(request.agent)
+        if admission is not None and admission.reserve is not None:
+            started = started.model_copy(update={"reserve": admission.reserve})
+        draft = Draft(host.ports.ids.new(), started)
+        guard = None
+        if admission is not None or request.session_id is not None:
+            guard = Guard(session_idle=request.session_id is not None, admission=admission)
         write = Append(ref, [draft], Fence("start"), guard, sync)
         try:
             page = await host.ports.journal.append(write)
@@ -104,7 +111,7 @@ class Runs:
         scene = await self._scene(await self.locate(ref.tenant_id, ref.run_id))
         first = scene.state.started if scene.state is not None else None
         if first is not None and scene.ref == ref:
-            same = {"ordinal": first.ordinal, "language": first.language}
+            same = {"ordinal": first.ordinal, "language": first.language, "reserve": first.reserve}
             if asked.model_copy(update=same) == first:
                 return scene
         raise KeyUsedError(key=key, run_id=ref.run_id)

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
+from loom_ia.core.budget import Counters
 from loom_ia.core.events import Event
 from loom_ia.core.ports import (
     Append,
@@ -221,6 +222,10 @@ class _Index:
     async def erased(self, tenant_id: str, session_id: str | None = None) -> Sequence[Tombstone]:
         async with self._store.through("read"):
             return await self._inner.erased(tenant_id, session_id)
+
+    async def counters(self, tenant_id: str, session_id: str, run_id: str) -> Counters:
+        async with self._store.through("read"):
+            return await self._inner.counters(tenant_id, session_id, run_id)
 
     async def due(self, tenant_id: str) -> Sequence[RunEntry]:
         async with self._store.through("read"):

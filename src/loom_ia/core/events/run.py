@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
@@ -61,6 +62,8 @@ class RunStarted(Payload):
     parent_call: Annotated[str, EMPTY] = ""
     """Call of the parent run that started this one; empty for a root."""
     options: Annotated[CallerOptions, EMPTY] = Field(default_factory=CallerOptions)
+    reserve: Annotated[Decimal | None, NONE] = None
+    """Dollars reserved in the budget of its tenant, as long as it goes on."""
 
     @classmethod
     def make(
@@ -83,6 +86,7 @@ class RunStarted(Payload):
             "root_id": "",
             "parent_call": "",
             "options": options,
+            "reserve": None,
         }
         return trusted(cls, values)
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, Protocol
 
+from loom_ia.core.admission import Admission
+from loom_ia.core.budget import Counters
 from loom_ia.core.events import Event, Payload
 from loom_ia.core.ports.listing import EventFilter, Listed, Paging, RunFilter
 from loom_ia.core.projections.index import RunEntry, SessionEntry, Tombstone
@@ -60,6 +62,8 @@ class Guard:
     """No root run of the session is queued or driven; paused and expired ones do not count."""
     before: datetime | None = None
     """The facts are stamped before this instant of the store."""
+    admission: Admission | None = None
+    """Of a `start`: the tenant has room for one more run."""
 
 
 @dataclass(slots=True)
@@ -97,7 +101,8 @@ class Journal(Protocol):
             JournalMovedError: others wrote to the run first.
             EpochStaleError: another driver claimed it.
             RunStoppedError: it has ended, or is being cancelled.
-            RunExistsError, SessionBusyError: a `start`, or its guard, is refused.
+            RunExistsError, SessionBusyError, RunQuotaError, TenantBudgetError: a `start`, or its
+                guard, is refused.
             RequestExpiredError: the instant of the guard is past.
             SessionErasedError: the session was erased.
             StoreUnavailableError: nothing was written; or maybe it was, and the caller looks its
@@ -187,6 +192,10 @@ class RunIndex(Protocol):
 
     async def erased(self, tenant_id: str, session_id: str | None = None) -> Sequence[Tombstone]:
         """Tombstone of a session if it was erased; without one, those that are pending."""
+        ...
+
+    async def counters(self, tenant_id: str, session_id: str, run_id: str) -> Counters:
+        """What a run must be held against; a call counts in the day, in UTC, of its stamp."""
         ...
 
     async def due(self, tenant_id: str) -> Sequence[RunEntry]:

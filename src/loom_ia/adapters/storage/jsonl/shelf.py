@@ -25,6 +25,7 @@ from loom_ia.core.errors import LoomError, RunNotFoundError
 from loom_ia.core.events import Event, RunResumed, TailHealed, UndecodableError, decode, status_of
 from loom_ia.core.ports import Append, Draft, Lease, Page, RunRef
 from loom_ia.core.projections.index import RunEntry, indexed
+from loom_ia.core.projections.spending import paid, standing
 
 T = TypeVar("T")
 
@@ -78,6 +79,7 @@ class Shelf:
             now = ledger.now(self._tenants.clock())
             self._refresh_leases(tenant.leases, log, write, now)
             ledger.judge(write, now)
+            self._count(tenant, write, now)
             events = self._stamped(log, write, now)
             lines = [event.encode() for event in events]
             if self._haste and sum(map(len, lines)) > HASTE:
@@ -93,6 +95,17 @@ class Shelf:
             if not write.sync:
                 return page
             return Synced(page, log, LogSync(log, tenant.index))
+
+    def _count(self, tenant: Tenant, write: Append, now: datetime) -> None:
+        """Judge what a tenant may spend, and count what the facts say, before they are written."""
+        facts = [draft.payload for draft in write.drafts]
+        admission = None if write.guard is None else write.guard.admission
+        if admission is None and not any(paid(fact) or standing(fact) for fact in facts):
+            return
+        with tenant.spending.hold(haste=self._haste):
+            if admission is not None:
+                tenant.spending.admit(write.ref, admission, now)
+            tenant.spending.record(write.ref, facts, now)
 
     def _missing(self, ref: RunRef) -> LoomError:
         """What is raised to who writes in a session that has no file."""
@@ -201,6 +214,8 @@ class Shelf:
             leases.refresh(root, now, living=True)
             self._refresh_others(leases, log, root.entry.run_id, now)
             lease, entry = log.ledger.claim(ref, now + ttl, holder, steal=steal, now=now)
+            if lease.epoch > 1:
+                self._rest(lease.ref, going=True)
             leases.store(root, entry)
             return lease
 
@@ -228,8 +243,16 @@ class Shelf:
             if entry is None:
                 return False
             if entry.ended is None:
+                if waiting:
+                    self._rest(lease.ref, going=False)
                 leases.store(root, entry)
             return True
+
+    def _rest(self, ref: RunRef, *, going: bool) -> None:
+        """A run that reserved something waits, or goes on."""
+        spending = self._tenants.get(ref.tenant_id).spending
+        with spending.hold(haste=self._haste):
+            spending.rest(ref, going=going)
 
     @contextmanager
     def _leased(self, ref: RunRef) -> Generator[tuple[Log, datetime]]:
@@ -290,6 +313,8 @@ class Shelf:
                 tenant.leases.refresh(track, now, living=True)
             log.ledger.refuse_held(session_id, now)
             tenant.graves.dig(log, now, by)
+            with tenant.spending.hold(haste=False):
+                tenant.spending.erase(session_id)
             tenant.index.erase(session_id)
             erase_file(log)
         self._logs.forget((tenant_id, session_id))

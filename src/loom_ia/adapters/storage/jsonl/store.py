@@ -17,6 +17,7 @@ from loom_ia.adapters.storage.jsonl.search import Search, grouped, listed, place
 from loom_ia.adapters.storage.jsonl.shelf import Shelf
 from loom_ia.adapters.storage.jsonl.tenants import Tenant, Tenants
 from loom_ia.adapters.storage.process import this_process
+from loom_ia.core.budget import Counters
 from loom_ia.core.errors import JournalDamagedError, StoreUnavailableError
 from loom_ia.core.events import Event
 from loom_ia.core.ports import (
@@ -162,6 +163,11 @@ class JsonlIndex:
             if known is not None:
                 found.append(replace(known, started_at=entry.started_at))
         return page(found, session_key, paging, desk.tenants.clock())
+
+    async def counters(self, tenant_id: str, session_id: str, run_id: str) -> Counters:
+        desk = self._desk
+        tenant, now = desk.tenants.get(tenant_id), desk.tenants.clock()
+        return await desk.read(tenant, partial(tenant.spending.counters, session_id, run_id, now))
 
     async def due(self, tenant_id: str) -> Sequence[RunEntry]:
         desk = self._desk

@@ -12,6 +12,7 @@ from loom_ia.adapters.names import encode
 from loom_ia.adapters.storage.jsonl.graves import Graves, snapshot_path
 from loom_ia.adapters.storage.jsonl.index import Index
 from loom_ia.adapters.storage.jsonl.leases import LeaseFiles
+from loom_ia.adapters.storage.jsonl.spending import SpendingFile
 from loom_ia.adapters.storage.process import Process
 
 
@@ -23,6 +24,7 @@ class Tenant:
     index: Index
     leases: LeaseFiles
     graves: Graves
+    spending: SpendingFile
 
     def path(self, session_id: str) -> Path:
         """File of a session."""
@@ -51,6 +53,8 @@ class Tenants:
                 folder = self.data / encode(tenant_id)
                 index = Index(tenant_id, folder, self.data)
                 leases = LeaseFiles(folder, self.data, self.here)
-                found = Tenant(folder, index, leases, Graves(folder, self.data))
+                found = Tenant(
+                    folder, index, leases, Graves(folder, self.data), SpendingFile(folder)
+                )
                 self._known[tenant_id] = found
             return found

@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 from loom_ia.adapters.files import KEY_BYTES, keyed_digest
 from loom_ia.adapters.storage.ledger import BLOB_GRACE, Ledger, erased
 from loom_ia.adapters.storage.memory.packed import Packed
+from loom_ia.core.admission import admit
+from loom_ia.core.budget import Counters
 from loom_ia.core.errors import RunExistsError
 from loom_ia.core.events import Event
 from loom_ia.core.ports import (
@@ -26,6 +28,7 @@ from loom_ia.core.ports import (
 from loom_ia.core.ports.journal import ALL_RUNS, FIRST
 from loom_ia.core.ports.listing import event_key, newest, oldest, run_key, session_key
 from loom_ia.core.projections.index import RunEntry, SessionEntry, Tombstone, summed
+from loom_ia.core.projections.spending import Spending, counted
 
 Clock = Callable[[], datetime]
 
@@ -54,6 +57,7 @@ class _Tenant:
     tombs: dict[str, Tombstone] = field(default_factory=dict[str, Tombstone])
     left: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """Blobs of erased sessions, too young to go with them."""
+    spending: Spending = field(default_factory=Spending)
 
     def entries(self) -> Iterator[RunEntry]:
         """Root runs of every session."""
@@ -105,12 +109,18 @@ class MemoryJournal:
         if start and tenant.runs.get(ref.run_id, session) is not session:
             raise RunExistsError(run_id=ref.run_id)
         ledger.judge(write, now)
+        if write.guard is not None and write.guard.admission is not None:
+            counters = tenant.spending.counters(ref.session_id, ref.run_id, now)
+            starts = tenant.spending.starts
+            admit(ref.tenant_id, write.guard.admission, counters, starts, now)
         group = ledger.group(write, write.drafts, now)
         if start:
             shelves.tenants[ref.tenant_id] = tenant
             tenant.sessions[ref.session_id] = tenant.runs[ref.run_id] = session
             session.runs[ref.run_id] = []
         ledger.take(group)
+        for draft in group.drafts:
+            counted(tenant.spending, ref, draft.payload, now)
         packed = Packed.of(group)
         session.groups.append(packed)
         session.runs[ref.run_id].append(packed)
@@ -149,6 +159,7 @@ class MemoryJournal:
             session.ledger.refuse_held(session_id, now)
             tenant.tombs[session_id] = Tombstone(session_id=session_id, at=now, by=by)
             tenant.left[session_id] = set(session.named())
+            tenant.spending.erase(session_id)
             del tenant.sessions[session_id]
             for run_id in session.runs:
                 del tenant.runs[run_id]
@@ -228,6 +239,10 @@ class MemoryIndex:
             return [tomb for tomb in tombs if tomb.pending]
         return [tomb for tomb in tombs if tomb.session_id == session_id]
 
+    async def counters(self, tenant_id: str, session_id: str, run_id: str) -> Counters:
+        shelves = self._shelves
+        return shelves.tenant(tenant_id).spending.counters(session_id, run_id, shelves.clock())
+
     async def due(self, tenant_id: str) -> Sequence[RunEntry]:
         instant = self._shelves.clock()
         found = [
@@ -251,6 +266,7 @@ class MemoryLeases:
         ledger, now = self._at(ref)
         lease, entry = ledger.claim(ref, now + ttl, holder, steal=steal, now=now)
         ledger.tracks[entry.run_id].entry = entry
+        self._shelves.tenant(ref.tenant_id).spending.going(entry.run_id, going=True)
         return lease
 
     async def renew(self, lease: Lease, *, ttl: timedelta) -> Lease:
@@ -270,6 +286,8 @@ class MemoryLeases:
         if entry is None:
             return False
         ledger.tracks[entry.run_id].entry = entry
+        if waiting:
+            self._shelves.tenant(lease.ref.tenant_id).spending.going(entry.run_id, going=False)
         return True
 
     def _at(self, ref: RunRef) -> tuple[Ledger, datetime]:

@@ -15,7 +15,13 @@ from loom_ia.core.cleaning import clean
 def bury(connection: sqlite3.Connection, session: Session, at: datetime, by: str) -> None:
     """Leave of a session its tombstone, and the names of the contents to drop."""
     ask(connection, "bury", micros(at), clean(by), session.number)
-    for name in ("erase_runs", "erase_events", "erase_quarantine", "erase_snapshot"):
+    for name in (
+        "erase_spending",
+        "erase_runs",
+        "erase_events",
+        "erase_quarantine",
+        "erase_snapshot",
+    ):
         ask(connection, name, session.number)
 
 

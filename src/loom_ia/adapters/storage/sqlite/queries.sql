@@ -187,3 +187,34 @@ FROM sessions AS s
 JOIN snapshots AS p ON p.session = s.id
 WHERE s.tenant_id = ? AND s.session_id = ?
 ORDER BY p.number;
+
+-- name: spent
+SELECT cost, tokens FROM spending WHERE tenant_id = ? AND scope = ? AND name = ?;
+
+-- name: spent_between
+SELECT cost, tokens FROM spending
+WHERE tenant_id = ? AND scope = 'day' AND name >= ? AND name < ?;
+
+-- name: spend
+INSERT INTO spending (tenant_id, scope, name, cost, tokens) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET cost = excluded.cost, tokens = excluded.tokens;
+
+-- name: held
+SELECT h.cost, coalesce(s.cost, '0')
+FROM spending AS h
+JOIN runs AS r ON r.tenant_id = h.tenant_id AND r.run_id = h.name
+LEFT JOIN spending AS s
+    ON s.tenant_id = h.tenant_id AND s.scope = 'run' AND s.name = h.name
+WHERE h.tenant_id = ? AND h.scope = 'hold' AND h.name <> ? AND r.ended IS NULL AND NOT r.waiting;
+
+-- name: starts
+SELECT started_at FROM runs
+WHERE tenant_id = ? AND started_at > ? AND root_id = run_id
+ORDER BY started_at;
+
+-- name: erase_spending
+DELETE FROM spending
+WHERE tenant_id = (SELECT tenant_id FROM sessions WHERE id = ?1) AND (
+    (scope = 'session' AND name = (SELECT session_id FROM sessions WHERE id = ?1))
+    OR (scope IN ('run', 'hold') AND name IN (SELECT run_id FROM runs WHERE session = ?1))
+);

@@ -25,7 +25,9 @@ from loom_ia.adapters.storage.sqlite.rows import (
     session_of,
     tombstone,
 )
+from loom_ia.adapters.storage.sqlite.spending import counters
 from loom_ia.adapters.storage.sqlite.sql import ask
+from loom_ia.core.budget import Counters
 from loom_ia.core.errors import JournalDamagedError
 from loom_ia.core.events import Event, UndecodableError
 from loom_ia.core.ports import Listed, Page, Paging, RunFilter, RunRef
@@ -111,6 +113,10 @@ class Reader:
         """Root runs that have something to do (see `RunIndex.due`)."""
         rows: list[Row] = self.ask("due", tenant_id).fetchall()
         return [entry for entry, now in map(self._entry, rows) if entry.due(now)]
+
+    def counters(self, ref: RunRef) -> Counters:
+        """What a run must be held against (see `RunIndex.counters`)."""
+        return counters(self._connection, ref, self.clock())
 
     def _entry(self, row: Row) -> tuple[RunEntry, datetime]:
         """Entry of a run, and the instant of its session."""

@@ -15,6 +15,7 @@ from loom_ia.adapters.storage.sqlite.database import Database, guarded, key_of
 from loom_ia.adapters.storage.sqlite.reader import Reader
 from loom_ia.adapters.storage.sqlite.search import Search
 from loom_ia.adapters.storage.sqlite.writer import Writer
+from loom_ia.core.budget import Counters
 from loom_ia.core.events import Event
 from loom_ia.core.ports import (
     Append,
@@ -147,6 +148,10 @@ class SqliteIndex:
     async def erased(self, tenant_id: str, session_id: str | None = None) -> Sequence[Tombstone]:
         desk = self._desk
         return await desk.read(partial(desk.reader.erased, tenant_id, session_id))
+
+    async def counters(self, tenant_id: str, session_id: str, run_id: str) -> Counters:
+        desk, ref = self._desk, RunRef(tenant_id, session_id, run_id, run_id)
+        return await desk.read(partial(desk.reader.counters, ref))
 
     async def due(self, tenant_id: str) -> Sequence[RunEntry]:
         desk = self._desk

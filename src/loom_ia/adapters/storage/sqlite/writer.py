@@ -17,6 +17,7 @@ from loom_ia.adapters.storage.sqlite.erasure import bury, cleared
 from loom_ia.adapters.storage.sqlite.repair import repaired
 from loom_ia.adapters.storage.sqlite.rows import SHIFT, changing, encoded, line_of, micros
 from loom_ia.adapters.storage.sqlite.shelf import Run, Session, Shelf
+from loom_ia.adapters.storage.sqlite.spending import admitted, note, spend, sums
 from loom_ia.adapters.storage.sqlite.sql import ask, insert, queries
 from loom_ia.core.errors import LoomError, RunExistsError
 from loom_ia.core.events import Event
@@ -37,6 +38,7 @@ class _Group:
         self.events: list[tuple[object, ...]] = []
         self.names: list[tuple[int, str]] = []
         self.changed: dict[int, tuple[Run, Track]] = {}
+        self.spent = sums()
         self.taken = self.size = 0
         self.failure: Exception | None = None
 
@@ -163,6 +165,8 @@ class Writer:
         if group.names:
             write(statements["add_name"], group.names)
             group.names.clear()
+        if group.spent:
+            spend(self._connection, group.spent)
 
     def commit(self, group: _Group) -> None:
         """End a transaction.
@@ -224,6 +228,9 @@ class Writer:
             if new and self._shelf.taken(ref):
                 raise RunExistsError(run_id=ref.run_id)
             ledger.judge(write, now)
+            if write.guard is not None and write.guard.admission is not None:
+                self._write(group)
+                admitted(self._connection, ref, write.guard.admission, now)
             events = ledger.stamp(write, write.drafts, now)
             lines = [line_of(event) for event in events]
             size = sum(map(len, lines))
@@ -233,6 +240,7 @@ class Writer:
             if events:
                 self._apply(group, session, events)
                 self._keep(group, session, events, lines)
+                note(group.spent, ref, events)
             page = Page(events, now)
             return group.synced(page) if write.sync else group.kept(page)
 
