@@ -24,7 +24,7 @@ from loom_ia.core.templates import Template
 from loom_ia.core.text import Text
 from loom_ia.core.wording import Language, say
 from loom_ia.engine.resilience import Breaker, Seat
-from loom_ia.engine.world import World
+from loom_ia.engine.world import World, nowhere
 from loom_ia.policies.decorator import PolicyDeclarationError, declared
 from loom_ia.policies.hook import Hook, Settings
 from loom_ia.tools.decorator import (
@@ -59,6 +59,8 @@ class Workshop:
     """Told what a thread gave after its call had been given up."""
     resolve: Callable[[AgentSpec, Literal["tools", "policies"], int], object]
     """Python object of the n-th tool, or policy, of an agent."""
+    place: Callable[[str, str], str] = nowhere
+    """Where the configuration gives a parameter to a model."""
 
     def seat(self, model: str) -> Seat:
         """A model of a chain, by its id."""
@@ -131,6 +133,8 @@ def compile_agent(spec: AgentSpec, prompt: Template, workshop: Workshop) -> Comp
         fallbacks=tuple(workshop.seat(model) for model in spec.main.fallbacks),
         prices=prices_of(workshop.specs.values()),
         files=workshop.artifacts.get,
+        schema=None if output is None else output.schema_,
+        place=workshop.place,
         system="" if prompt.variables() else prompt.render({}),
         tools={t.tool.spec.name: t.tool for t in tools},
         specs=tuple(t.tool.spec for t in tools),

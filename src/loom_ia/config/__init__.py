@@ -5,6 +5,7 @@ from __future__ import annotations
 from loom_ia.config.errors import ConfigError, Issue, Place
 from loom_ia.config.model import (
     AttachmentsSection,
+    CaptureSection,
     ExecutionSection,
     LoggingSection,
     LoomConfig,
@@ -16,6 +17,7 @@ from loom_ia.config.model import (
 
 __all__ = (
     "AttachmentsSection",
+    "CaptureSection",
     "ConfigError",
     "ExecutionSection",
     "Issue",

@@ -95,6 +95,15 @@ class LoggingSection(BaseModel):
     """One readable line, or one JSON object."""
 
 
+class CaptureSection(BaseModel):
+    """What is kept beyond what runs need."""
+
+    model_config = _STRICT
+
+    raw_exchanges: bool = False
+    """The journal keeps each HTTP exchange with a provider, without keys or file contents."""
+
+
 class TelemetrySection(BaseModel):
     """What is told of what happens."""
 
@@ -102,6 +111,8 @@ class TelemetrySection(BaseModel):
 
     logging: LoggingSection = Field(default_factory=LoggingSection)
     """Technical logs."""
+    capture: CaptureSection = Field(default_factory=CaptureSection)
+    """What is kept of the exchanges with the providers of every model."""
 
 
 class ServerSection(BaseModel):

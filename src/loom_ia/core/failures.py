@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from loom_ia.core.errors import Kind, LoomError
@@ -58,6 +59,12 @@ class ModelRequestError(ModelError):
 
     kind = Kind.CONFIG
     template = "model {model}: request refused as invalid; {reason}"
+
+
+class ModelParamError(ModelRequestError):
+    """The provider refuses a parameter that the configuration gives."""
+
+    template = "model {model}: parameter '{name}' refused; remove it or change it{place}; {reason}"
 
 
 class ModelRefusedError(ModelError):
@@ -127,6 +134,12 @@ _STATUSES: Mapping[int, type[ModelError]] = {
     429: ModelTransientError,
 }
 BAD_REQUEST, SERVER_ERROR = 400, 500
+
+
+def blamed(reason: str, names: Iterable[str]) -> str:
+    """The parameter that a refusal speaks of; empty when it names none, or several."""
+    found = [name for name in names if re.search(rf"(?<![\w]){re.escape(name)}(?![\w])", reason)]
+    return found[0] if len(found) == 1 else ""
 
 
 def classify(status: int | None, codes: tuple[str, ...], message: str) -> type[ModelError]:

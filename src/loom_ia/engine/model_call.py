@@ -15,7 +15,13 @@ from loom_ia.core.events import (
     Payload,
     RunFailed,
 )
-from loom_ia.core.failures import ModelError, ModelSuspendedError
+from loom_ia.core.failures import (
+    ModelError,
+    ModelParamError,
+    ModelRequestError,
+    ModelSuspendedError,
+    blamed,
+)
 from loom_ia.core.model import (
     Answer,
     Message,
@@ -88,7 +94,8 @@ class ModelCalls:
         attempt = Attempt(seat, request, effect.step, effect.attempt, "main", start, shown=True)
         try:
             answer = await self._attempts.answer(attempt)
-        except (ModelError, HaltedError) as error:
+        except (ModelError, HaltedError) as raised:
+            error = self._told(seat, raised)
             self._curtain.drop()
             pen.take("outcome", span, *self._attempts.failed(attempt, error))
             if isinstance(error, ModelError):
@@ -117,6 +124,23 @@ class ModelCalls:
         else:
             switched = self._switched(effect, seat, other, error.code, str(error))
             pen.take("outcome", attempt.span, switched)
+
+    def _told(self, seat: Seat, error: ModelError | HaltedError) -> ModelError | HaltedError:
+        """The failure; a refused parameter is told with its place in the configuration."""
+        if type(error) is not ModelRequestError:
+            return error
+        reason = str(error.params.get("reason", ""))
+        name = blamed(reason, seat.spec.params)
+        if not name:
+            return error
+        place = self._scene.world.place(seat.spec.id, name)
+        return ModelParamError(
+            usage=error.usage,
+            model=seat.spec.id,
+            name=name,
+            reason=reason,
+            place=f" ({place})" if place else "",
+        )
 
     async def _wait(self, again: Again) -> None:
         try:

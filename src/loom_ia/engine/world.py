@@ -51,6 +51,11 @@ def unseen(_shown: Shown) -> None:
     """Show nothing: nobody watches."""
 
 
+def nowhere(_model: str, _param: str) -> str:
+    """No file gives a parameter."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class World:
     """Everything that one agent may touch during a run."""
@@ -92,6 +97,8 @@ class World:
     """Reads what messages name."""
     schema: Mapping[str, object] | None = None
     """JSON Schema of the answer, which its contract holds it to."""
+    place: Callable[[str, str], str] = nowhere
+    """Where the configuration gives a parameter to a model."""
     parts: dict[str, bytes] = field(init=False, default_factory=dict[str, bytes])
     """What a request holds before its messages, as it is digested; written once."""
 

@@ -19,7 +19,7 @@ from loom_ia.runtime.drives import Drives
 from loom_ia.runtime.errors import UnknownAgentError, UnknownTenantError
 from loom_ia.runtime.following import Followed
 from loom_ia.runtime.jobs import Jobs
-from loom_ia.runtime.mounting import compiled, prepare, tool_warnings
+from loom_ia.runtime.mounting import compiled, prepare, specs_of, tool_warnings
 from loom_ia.runtime.reader import Reader
 from loom_ia.runtime.recovery import Recovery
 from loom_ia.runtime.runs import Runs
@@ -158,7 +158,7 @@ async def open_host(loaded: Loaded, given: Mapping[str, object], stack: AsyncExi
     keys = await stack.enter_async_context(mounting.keys.open(environment))
     bus = await stack.enter_async_context(mounting.bus.open(environment))
     models: dict[str, Model] = dict(mounting.given)
-    specs = {spec.id: spec for spec in loaded.config.models}
+    specs = specs_of(loaded)
     for name, settings in mounting.models.items():
         opened = settings.open(environment, specs[name])
         models[name] = await stack.enter_async_context(opened)

@@ -20,13 +20,17 @@ from loom_ia.config.checks import (
     check_tools,
     refuse,
 )
+from loom_ia.config.errors import dotted
 from loom_ia.config.extras import missing_package
 from loom_ia.config.imports import Project
+from loom_ia.config.model_checks import check_chains
 from loom_ia.config.problems import validated
+from loom_ia.core.model import Capture, ModelRequest, ModelSpec
+from loom_ia.core.model.estimate import Estimate
 from loom_ia.core.ports import Artifacts, Clock, Ids, Model
 from loom_ia.core.text import Text
 from loom_ia.engine.resilience import breakers_of
-from loom_ia.engine.world import Ports
+from loom_ia.engine.world import Ports, World
 from loom_ia.policies.decorator import declared
 from loom_ia.policies.provided import provided
 from loom_ia.runtime import catalog
@@ -134,7 +138,24 @@ def tool_warnings(
     pausing = {name: _pausing(agent) for name, agent in agents.items()}
     found = check_tools(loaded, facts, durable=durable)
     found += check_policies(loaded, facts, pausing, durable=durable)
+    schemas = {n: a.world.schema for n, a in agents.items() if a.world.schema is not None}
+    sizes = {name: _size(agent.world) for name, agent in agents.items()}
+    found += check_chains(loaded, sizes, schemas)
     return refuse((*found, *check_keys(loaded, facts, shared=shared)))
+
+
+def specs_of(loaded: Loaded) -> Mapping[str, ModelSpec]:
+    """The models, by id, with what the configuration says of all of them."""
+    models = {spec.id: spec for spec in loaded.config.models}
+    if not loaded.config.telemetry.capture.raw_exchanges:
+        return models
+    kept = {"capture": Capture(raw_exchanges=True)}
+    return {name: spec.model_copy(update=kept) for name, spec in models.items()}
+
+
+def _size(world: World) -> int:
+    """Tokens, estimated, of what stands before the conversation of an agent."""
+    return Estimate().input(ModelRequest(world.spec, world.system, (), world.specs, turn=0))
 
 
 def _workshop(
@@ -153,8 +174,13 @@ def _workshop(
         _check_params(agent, index, found)
         return found
 
+    def place(model: str, param: str) -> str:
+        n = next((n for n, spec in enumerate(config.models) if spec.id == model), 0)
+        here = ("models", n, "params", param)
+        return ": ".join(part for part in (str(loaded.source.at(here)), dotted(here)) if part)
+
     return Workshop(
-        specs={spec.id: spec for spec in config.models},
+        specs=specs_of(loaded),
         models=models,
         breakers=breakers_of(config.models, mounting.clock),
         language=config.language,
@@ -165,6 +191,7 @@ def _workshop(
         remembers=False,
         late=late.take,
         resolve=resolve,
+        place=place,
     )
 
 

@@ -18,20 +18,36 @@ RECORDED = Path(__file__).parents[2] / "exchanges"
 
 @dataclass
 class Reply:
-    """One answer of the server; `cut` bytes of its body leave before the connection drops."""
+    """One answer of the server; `cut` bytes of its body leave before the connection drops.
+
+    `sizes` of the pieces that leave one after the other; `ticking` bytes then leave without end,
+    and `gate` is what it waits for before its first byte.
+    """
 
     body: bytes
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     cut: int | None = None
+    size: int = 1 << 20
+    ticking: bytes = b""
+    gate: asyncio.Event | None = None
 
-    def bytes(self):
+    async def write(self, writer):
         said = {"content-type": "text/event-stream", **self.headers}
         head = "".join(f"{name}: {value}\r\n" for name, value in said.items())
         start = f"HTTP/1.1 {self.status} x\r\n{head}transfer-encoding: chunked\r\n\r\n".encode()
+        if self.gate is not None:
+            await self.gate.wait()
         body = self.body if self.cut is None else self.body[: self.cut]
-        chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
-        return start + chunk + (b"0\r\n\r\n" if self.cut is None else b"")
+        pieces = [body[n : n + self.size] for n in range(0, len(body), self.size)]
+        writer.write(start + b"".join(b"%x\r\n%b\r\n" % (len(one), one) for one in pieces))
+        while self.ticking:
+            writer.write(b"%x\r\n%b\r\n" % (len(self.ticking), self.ticking))
+            await writer.drain()
+            await asyncio.sleep(0.01)
+        if self.cut is None:
+            writer.write(b"0\r\n\r\n")
+        await writer.drain()
 
 
 class ByteServer:
@@ -39,6 +55,11 @@ class ByteServer:
 
     def __init__(self):
         self.replies, self.requests = [], []
+        self.asked = asyncio.Event()
+
+    @property
+    def bodies(self):
+        return [body for _, _, body in self.requests]
 
     async def serve(self, reader, writer):
         try:
@@ -47,9 +68,9 @@ class ByteServer:
                 headers = dict(line.lower().split(": ", 1) for line in lines[1:] if line)
                 body = await reader.readexactly(int(headers.get("content-length", "0")))
                 self.requests.append((lines[0].split()[1], headers, json.loads(body)))
+                self.asked.set()
                 reply = self.replies.pop(0)
-                writer.write(reply.bytes())
-                await writer.drain()
+                await reply.write(writer)
                 if reply.cut is not None:
                     break
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -88,6 +109,85 @@ class Recorded:
     def reply(self, **changes):
         kind = "text/event-stream" if self.streamed else "application/json"
         return Reply(self.body, self.status, {"content-type": kind}, **changes)
+
+
+def _lines(*events, done=False):
+    body = b"".join(
+        b"data: " + json.dumps(e, ensure_ascii=False).encode() + b"\n\n" for e in events
+    )
+    return body + (b"data: [DONE]\n\n" if done else b"")
+
+
+def says(api, text="", *calls, stop=None, model="m", usage=(10, 5), thought="", **more):
+    """An answer of a server: a text, then calls given as (name, written arguments)."""
+    make = {"anthropic": _say_messages, "chat": _say_chat, "responses": _say_responses}[api]
+    return Reply(make(text, calls, stop, model, usage, thought), **more)
+
+
+def _say_messages(text, calls, stop, model, usage, thought):
+    incoming, outgoing = usage or (None, None)
+    start = {"model": model, "usage": {"input_tokens": incoming}}
+    events, parts = [{"type": "message_start", "message": start}], []
+    if thought:
+        signed = [{"type": "thinking_delta", "thinking": thought}]
+        signed.append({"type": "signature_delta", "signature": f"signed-{model}"})
+        parts.append(({"type": "thinking", "thinking": ""}, signed))
+    if text:
+        parts.append(({"type": "text", "text": ""}, [{"type": "text_delta", "text": text}]))
+    for n, (name, written) in enumerate(calls):
+        block = {"type": "tool_use", "id": f"toolu_{n}", "name": name, "input": {}}
+        parts.append((block, [{"type": "input_json_delta", "partial_json": written}]))
+    for n, (block, deltas) in enumerate(parts):
+        events.append({"type": "content_block_start", "index": n, "content_block": block})
+        events += [{"type": "content_block_delta", "index": n, "delta": d} for d in deltas]
+        events.append({"type": "content_block_stop", "index": n})
+    delta = {"stop_reason": stop or ("tool_use" if calls else "end_turn")}
+    delta = stop if isinstance(stop, dict) else delta
+    events.append({"type": "message_delta", "delta": delta, "usage": {"output_tokens": outgoing}})
+    return _lines(*events, {"type": "message_stop"})
+
+
+def _say_chat(text, calls, stop, model, usage, thought):
+    def chunk(finish=None, **delta):
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        return {"object": "chat.completion.chunk", "model": model, "choices": [choice]}
+
+    events = [chunk(reasoning_content=thought)] if thought else []
+    events += [chunk(content=text)] if text else []
+    for n, (name, written) in enumerate(calls):
+        function = {"name": name, "arguments": written}
+        events.append(chunk(tool_calls=[{"index": n, "id": f"call_{n}", "function": function}]))
+    events.append(chunk(stop or ("tool_calls" if calls else "stop")))
+    if usage:
+        counts = {"prompt_tokens": usage[0], "completion_tokens": usage[1]}
+        events.append({"model": model, "choices": [], "usage": counts})
+    return _lines(*events, done=True)
+
+
+def _say_responses(text, calls, stop, model, usage, thought):
+    output = []
+    if thought:
+        output.append({"type": "reasoning", "summary": [], "encrypted_content": thought})
+    if text:
+        content = [{"type": "output_text", "text": text}]
+        output.append({"type": "message", "role": "assistant", "content": content})
+    output += [
+        {"type": "function_call", "call_id": f"call_{n}", "name": name, "arguments": written}
+        for n, (name, written) in enumerate(calls)
+    ]
+    body = {"status": "completed", "model": model, "output": output}
+    if stop:
+        body |= {"status": "incomplete", "incomplete_details": {"reason": stop}}
+    if usage:
+        body["usage"] = {"input_tokens": usage[0], "output_tokens": usage[1]}
+    shown = [{"type": "response.output_text.delta", "delta": text}] if text else []
+    return _lines(*shown, {"type": "response.completed", "response": body})
+
+
+def refuses(status, message="non", kind="api_error", **headers):
+    """An error as both vendors write them."""
+    body = {"type": "error", "error": {"type": kind, "code": kind, "message": message}}
+    return Reply(json.dumps(body).encode(), status, {"content-type": "application/json", **headers})
 
 
 def spec_of(api, url="http://x", **more):

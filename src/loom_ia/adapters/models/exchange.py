@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Protocol
@@ -29,6 +30,9 @@ SENT_HEADERS = frozenset(
         "user-agent",
     }
 )
+CONTENT = {"base64": "data", "image_generation_call": "result"}
+"""Field that holds the bytes of a file, by the type of what it stands in."""
+EMBEDDED = re.compile(r"data:[\w.+/-]+;base64,")
 DONE = "[DONE]"
 Response = httpx2.Response
 
@@ -175,17 +179,22 @@ class Exchange:
             return
         response = self._response
         headers: Mapping[str, str] = {} if response is None else response.headers
-        request = _scrubbed(self._body)
+        request = _scrubbed(self._body, self._secret)
         yield RawExchange(
             url=self._url,
             request=request if is_object(request) else {},
             status=None if response is None else response.status_code,
             headers={name: headers[name] for name in KEPT_HEADERS if name in headers},
-            body=tuple(map(self._hidden, self._kept)),
+            body=tuple([self._told(text) for text in self._kept]),
         )
 
-    def _hidden(self, text: str) -> str:
-        return text.replace(self._secret, "***") if self._secret else text
+    def _told(self, text: str) -> str:
+        """What came, as it was unless there is something in it that no journal keeps."""
+        value = _loaded(text)
+        kept = _scrubbed(value, self._secret)
+        if kept == value:
+            return text.replace(self._secret, "***") if self._secret else text
+        return json.dumps(kept, ensure_ascii=False)
 
 
 def _public(url: str) -> str:
@@ -237,19 +246,21 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
-def _scrubbed(value: object) -> object:
-    """The value without the contents of files."""
+def _scrubbed(value: object, secret: str) -> object:
+    """The value without the key and the contents of files."""
     if is_object(value):
-        inside = value.get("type") == "base64"
+        inside = CONTENT.get(str(value.get("type")))
         return {
-            key: _weight(one) if inside and key == "data" else _scrubbed(one)
+            key: _weight(one) if key == inside else _scrubbed(one, secret)
             for key, one in value.items()
         }
     if is_array(value):
-        return [_scrubbed(one) for one in value]
-    if isinstance(value, str) and value.startswith("data:"):
+        return [_scrubbed(one, secret) for one in value]
+    if not isinstance(value, str):
+        return value
+    if EMBEDDED.match(value):
         return _weight(value)
-    return value
+    return value.replace(secret, "***") if secret else value
 
 
 def _weight(value: object) -> str:

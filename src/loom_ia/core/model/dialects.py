@@ -77,6 +77,18 @@ def native(spec: ModelSpec, schema: Mapping[str, object] | None) -> Json | None:
     return value if is_object(value) else None
 
 
+def not_native(spec: ModelSpec, schema: Mapping[str, object]) -> NotNativeError | None:
+    """Why a model that could be held to a schema is not held to this one."""
+    dialect = dialect_of(spec)
+    if dialect is None:
+        return None
+    try:
+        derive(schema, dialect)
+    except NotNativeError as error:
+        return error
+    return None
+
+
 @lru_cache(maxsize=256)
 def _derived(schema: str, dialect: Dialect) -> str:
     try:
