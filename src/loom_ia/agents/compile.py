@@ -133,7 +133,7 @@ def compile_agent(spec: AgentSpec, prompt: Template, workshop: Workshop) -> Comp
         fallbacks=tuple(workshop.seat(model) for model in spec.main.fallbacks),
         prices=prices_of(workshop.specs.values()),
         files=workshop.artifacts.get,
-        schema=None if output is None else output.schema_,
+        schema=None if spec.output is None else spec.output.schema_,
         place=workshop.place,
         system="" if prompt.variables() else prompt.render({}),
         tools={t.tool.spec.name: t.tool for t in tools},

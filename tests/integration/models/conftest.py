@@ -18,7 +18,8 @@ RECORDED = Path(__file__).parents[2] / "exchanges"
 
 @dataclass
 class Reply:
-    """One answer of the server; `cut` bytes of its body leave before the connection drops.
+    """One answer of the server; `cut` bytes of its body leave before the connection drops, or, if
+    it is `clean`, before the answer ends as if it were whole.
 
     `sizes` of the pieces that leave one after the other; `ticking` bytes then leave without end,
     and `gate` is what it waits for before its first byte.
@@ -28,6 +29,7 @@ class Reply:
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     cut: int | None = None
+    clean: bool = False
     size: int = 1 << 20
     ticking: bytes = b""
     gate: asyncio.Event | None = None
@@ -45,7 +47,7 @@ class Reply:
             writer.write(b"%x\r\n%b\r\n" % (len(self.ticking), self.ticking))
             await writer.drain()
             await asyncio.sleep(0.01)
-        if self.cut is None:
+        if self.cut is None or self.clean:
             writer.write(b"0\r\n\r\n")
         await writer.drain()
 
@@ -71,7 +73,7 @@ class ByteServer:
                 self.asked.set()
                 reply = self.replies.pop(0)
                 await reply.write(writer)
-                if reply.cut is not None:
+                if reply.cut is not None and not reply.clean:
                     break
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
@@ -196,14 +198,24 @@ def spec_of(api, url="http://x", **more):
     return ModelSpec(id="M", sdk=sdk, api=named, model="m", base_url=url, **more)
 
 
-async def asked(api, url, *messages, variables=None, **more):
-    """Every piece of what a model answers to one request."""
+@asynccontextmanager
+async def asking(api, url, **more):
+    """Ask one model, any number of times: every piece of what it answers."""
     spec = spec_of(api, url, **more)
     settings = model_settings(spec.sdk).model_validate({})
-    request = ModelRequest(spec, "Tu aides.", messages or [user("Bonjour")], (), turn=0)
-    environment = Env(Path.cwd(), {"KEY": "secret-0"} if variables is None else variables)
-    async with settings.open(environment, spec) as model:
-        return [chunk async for chunk in model.stream(request)]
+    request = ModelRequest(spec, "Tu aides.", [user("Bonjour")], (), turn=0)
+    async with settings.open(Env(Path.cwd(), {"KEY": "secret-0"}), spec) as model:
+
+        async def ask():
+            return [chunk async for chunk in model.stream(request)]
+
+        yield ask
+
+
+async def asked(api, url, **more):
+    """Every piece of what a model answers to one request."""
+    async with asking(api, url, **more) as ask:
+        return await ask()
 
 
 def _api(text):

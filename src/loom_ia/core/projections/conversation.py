@@ -49,7 +49,8 @@ def conversation(messages: Sequence[Message], backend: Backend) -> list[Message]
         blocks = tuple(_kept(message.blocks, origin))
         if message.role == "tool":
             continue  # told with the calls they answer
-        resumed = backend.last_assistant and index == len(messages) - 1 and _paused(message)
+        last = index == len(messages) - 1
+        resumed = backend.last_assistant and last and _paused(blocks)
         if not resumed and all(isinstance(block, ReasoningBlock) for block in blocks):
             continue
         _join(kept, Message(role=message.role, blocks=blocks))
@@ -126,15 +127,15 @@ def _ended(kept: list[Message], backend: Backend) -> list[Message]:
     go_on = user(say(backend.language, "go_on"))
     if not kept or kept[0].role != "user":
         kept.insert(0, go_on)
-    paused = backend.last_assistant and _paused(kept[-1])
+    paused = backend.last_assistant and _paused(kept[-1].blocks)
     if kept[-1].role == "assistant" and not paused:
         kept.append(go_on)
     return kept
 
 
-def _paused(message: Message) -> bool:
+def _paused(blocks: Sequence[AnyBlock]) -> bool:
     """True for an answer that ends in work of the provider's own, which it will take up again."""
-    last = message.blocks[-1] if message.blocks else None
+    last = blocks[-1] if blocks else None
     if not isinstance(last, ReasoningBlock) or not last.opaque.startswith("{"):
         return False
     kept: object = json.loads(last.opaque)
