@@ -63,7 +63,8 @@ async def entered(folder: Path, *, language="fr", params="{}"):
 async def told(loom):
     result = await loom.run("relance", ASKED)
     events = await loom.events(result.run_id)
-    checked = [e.model_dump(mode="json")["payload"] for e in events if e.type == "guard.checked"]
+    said = [e.model_dump(mode="json")["payload"] for e in events if e.type == "guard.checked"]
+    checked = [one for one in said if one["point"] == "before_tool"]
     return result, [e.type for e in events].count("tool.called"), checked
 
 
@@ -129,3 +130,49 @@ async def test_a_missing_package_names_the_extra_that_brings_it(tmp_path, monkey
         async with loom:
             pass
     libraries.cache_clear()
+
+
+ANSWERS = """\
+version: 1
+imports: [outils]
+models:
+  - id: M
+    sdk: fake
+    model: fake-1
+    params:
+      script:
+        - tool_calls: [{{name: chercher_devis, arguments: {{numero: D-2026-041}}}}]
+        - text: "{first}"
+        - text: "{then}"
+agents:
+  - name: relance
+    main: {{model: M}}
+    tools: [{{python: chercher_devis}}]
+    policies:
+      - hook: loom.grounded
+"""
+
+
+async def answering(folder, first, then):
+    text = ANSWERS.format(first=first, then=then)
+    await asyncio.to_thread((folder / "loom.yaml").write_text, text, encoding="utf-8")
+    await asyncio.to_thread((folder / "outils.py").write_text, TOOLS, encoding="utf-8")
+    return await asyncio.to_thread(Loom.from_config, folder / "loom.yaml")
+
+
+async def test_an_answer_that_invents_is_corrected_by_its_author(tmp_path):
+    async with await answering(tmp_path, INVENTED, FAITHFUL) as loom:
+        result = await loom.run("relance", ASKED)
+        events = await loom.events(result.run_id)
+
+    assert (result.status, result.text) == ("completed", FAITHFUL)
+    told = next(e.payload.message.text for e in events if e.type == "answer.refused")
+    assert "montant «1 350 €» (au plus près : «1250.0»), pourcentage «5 %»" in told
+
+
+async def test_what_the_model_was_told_it_invented_does_not_become_a_source(tmp_path):
+    async with await answering(tmp_path, INVENTED, INVENTED) as loom:
+        result = await loom.run("relance", ASKED)
+
+    assert result.status == "failed"
+    assert "1 350 €" in str(result.error)

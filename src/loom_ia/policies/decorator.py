@@ -53,12 +53,12 @@ class Declaration:
 def policy(
     *,
     points: Sequence[Point],
-    decisions: Sequence[DecisionKind],
+    decisions: Sequence[DecisionKind] | Mapping[Point, Sequence[DecisionKind]],
     **options: Unpack[PolicyOptions],
 ) -> Callable[[Function], Function]:
     """Make a function a policy; it can still be called as it was.
 
-    `decisions` are those it may take beside `continue`.
+    `decisions` are those it may take beside `continue`: at all its points, or at each of them.
 
     Raises:
         PolicyDeclarationError: a point, a decision or an option is not known, or a decision is not
@@ -78,7 +78,7 @@ def policy(
         declared = Declaration(
             name=str(named["name"]),
             points=tuple(points),
-            decisions=tuple(decisions),
+            decisions=_every(decisions),
             timeout=options.get("timeout", TIMEOUT),
             on_error=options.get("on_error", "block"),
             params=options.get("params"),
@@ -87,6 +87,14 @@ def policy(
         return target
 
     return mark
+
+
+def _every(
+    decisions: Sequence[DecisionKind] | Mapping[Point, Sequence[DecisionKind]],
+) -> tuple[DecisionKind, ...]:
+    if not isinstance(decisions, Mapping):
+        return tuple(decisions)
+    return tuple(dict.fromkeys(kind for kinds in decisions.values() for kind in kinds))
 
 
 def declared(value: object) -> Declaration | None:
@@ -106,14 +114,15 @@ def _problem(given: Mapping[str, object]) -> Text | None:
         if option not in known:
             values = {"option": option, "known": ", ".join(known)}
             return Text("option {option!r} is unknown; options: {known}", values)
-    points, decisions = _names(given["points"]), _names(given["decisions"])
+    points, found = _names(given["points"]), given["decisions"]
     if not points:
         return _unexpected("points", given["points"], ", ".join(POINTS))
     for point in points:
         allowed: Sequence[str] = next((d for p, d in POINTS.items() if p == point), ())
         if not allowed:
             return _unexpected("points", point, ", ".join(POINTS))
-        for decision in decisions or ("",):
+        each: object = found.get(point, ()) if isinstance(found, Mapping) else found  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] reason: checked one by one
+        for decision in _names(each) or ("",):  # pyright: ignore[reportUnknownArgumentType] reason: same
             if decision not in allowed:
                 values = {"decision": decision, "point": point, "allowed": ", ".join(allowed)}
                 return Text(

@@ -9,7 +9,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from loom_ia.core.model import Message, TextBlock, ToolResultBlock
 from loom_ia.core.model.blocks import text_of
-from loom_ia.core.policy import CONTINUE, BeforeTool, Decision, Deny, PolicyContext
+from loom_ia.core.policy import (
+    CONTINUE,
+    BeforeTool,
+    Decision,
+    Deny,
+    OnOutput,
+    PolicyContext,
+    Repair,
+    point_of,
+)
 from loom_ia.core.wording import Language, say
 from loom_ia.policies.decorator import policy
 from loom_ia.policies.fidelity import STATED, Sources, Ungrounded, ungrounded
@@ -28,8 +37,10 @@ class GroundedParams(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    points: tuple[Literal["before_tool", "on_output"], ...] = ("before_tool", "on_output")
+    """Where it speaks: on the arguments of tools, on the answer."""
     kinds: tuple[Kind, ...] | None = None
-    """What must be grounded; in texts all but bare numbers, in arguments these too."""
+    """What must be grounded; in texts all but bare numbers, in JSON and in arguments these too."""
     values: tuple[str | int | float, ...] = ()
     """Declared values, as they would be written."""
     sources: tuple[Origin, ...] = ("request", "tools", "history", "context")
@@ -44,24 +55,24 @@ class GroundedParams(BaseModel):
 
 @policy(
     name="loom.grounded",
-    points=["before_tool"],
-    decisions=["deny"],
+    points=["before_tool", "on_output"],
+    decisions={"before_tool": ["deny"], "on_output": ["repair"]},
     params=GroundedParams,
 )
-def grounded(subject: BeforeTool, context: PolicyContext) -> Decision:
+def grounded(subject: BeforeTool | OnOutput, context: PolicyContext) -> Decision:
     """Refuse what states an amount, a date or an address that no source has."""
     params = GroundedParams.model_validate(context.params)
+    if point_of(subject) not in params.points:
+        return CONTINUE
+    if isinstance(subject, OnOutput):
+        structured = subject.text.lstrip()[:1] in {"{", "["}
+        usual = KINDS if structured else STATED
+        missing = ungrounded(subject.text, sources_of(context, params), params.kinds or usual)
+        return Repair(report(missing, context.language)) if missing else CONTINUE
     if params.tools is not None and subject.spec.name not in params.tools:
         return CONTINUE
     missing = ungrounded(subject.arguments, sources_of(context, params), params.kinds or KINDS)
     return Deny(report(missing, context.language)) if missing else CONTINUE
-
-
-def ungrounded_text(
-    text: str, context: PolicyContext, params: GroundedParams
-) -> tuple[Ungrounded, ...]:
-    """What a text states that no source has."""
-    return ungrounded(text, sources_of(context, params), params.kinds or STATED)
 
 
 def sources_of(context: PolicyContext, params: GroundedParams) -> Sources:
@@ -78,9 +89,9 @@ def sources_of(context: PolicyContext, params: GroundedParams) -> Sources:
 
 
 def _texts(context: PolicyContext, language: Language) -> Iterator[tuple[Origin, str, str]]:
+    for message in context.messages[:1]:  # the others tell the model what it invented
+        yield "request", say(language, "source_request"), message.text
     for message in context.messages:
-        if message.role == "user":
-            yield "request", say(language, "source_request"), message.text
         for tool, text in _results(message):
             yield "tools", say(language, "source_tool", tool=tool), text
     history = say(language, "source_history")
