@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal
 
 from loom_ia.core.model import Message, TextBlock, ToolResultBlock, Usage
+from loom_ia.core.sameness import same_call
 from loom_ia.core.vec import Ranked, Vec
 
 if TYPE_CHECKING:
@@ -210,6 +211,9 @@ class RunState:
     """Call ids already used in the run."""
     rejected: frozenset[str] = frozenset()
     """Calls that a human rejected in this run (see `core.sameness`)."""
+    doubts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Calls that the model was told are of unknown outcome, and that nothing has settled since: by
+    id, what they asked for (see `core.sameness`)."""
     prefix: Mapping[str, str] = field(default_factory=dict[str, str])
     """Digests of what the last attempt sent before the conversation."""
     serving: str = ""
@@ -249,6 +253,30 @@ class RunState:
             result = result.model_copy(update={"content": told})
         changes: dict[str, object] = {"status": "settled", "result": result, "output": output}
         return self.evolve(calls=self.calls_with(call_id, **changes))
+
+    def doubting(self, call: Call) -> RunState:
+        """This state, in which nothing may settle a call that left any more but evidence."""
+        asked = same_call(call.name, call.arguments)
+        return self.evolve(doubts={**self.doubts, call.id: asked})
+
+    def undoubting(self, result: ToolResultBlock) -> RunState:
+        """This state once a call of unknown outcome is settled; later runs are told the result."""
+        name = result.call_id
+        doubts = {call: asked for call, asked in self.doubts.items() if call != name}
+        if self.call(name) is not None:  # the model has not been told yet
+            return self.evolve(doubts=doubts, calls=self.calls_with(name, result=result))
+        if self.ending is None:  # it has, and is not made to forget it
+            return self.evolve(doubts=doubts)
+        messages = Vec([message.answering(result) for message in self.messages])
+        return self.evolve(doubts=doubts, messages=messages)
+
+    @property
+    def unsettled(self) -> Mapping[str, str]:
+        """Calls of which nobody knows whether they acted, whether the model was told or not."""
+        left = {"started", "unknown", "held"}
+        going = {c.id: c for c in self.calls if c.launches and c.status in left}
+        asked = {name: same_call(call.name, call.arguments) for name, call in going.items()}
+        return {**self.doubts, **asked}
 
     @property
     def status(self) -> Status:

@@ -40,6 +40,20 @@ _SENTENCES: dict[str, tuple[str, str]] = {
             "Do not make it again; tell the user to check."
         ),
     ),
+    "doubtful": (
+        (
+            "Issue inconnue : le même appel est déjà parti et personne ne sait s'il a agi. "
+            "Il n'est pas relancé ; dis à l'utilisateur de vérifier."
+        ),
+        (
+            "Outcome unknown: the same call already left and nobody knows whether it acted. It is "
+            "not launched again; tell the user to check."
+        ),
+    ),
+    "doubtful_question": (
+        "le même appel est déjà parti et personne ne sait s'il a agi",
+        "the same call already left and nobody knows whether it acted",
+    ),
     "key_conflict": (
         (
             "Non exécuté : la clé d'idempotence {key} désigne déjà une autre action, avec d'autres "

@@ -13,8 +13,10 @@ from loom_ia.core.events import (
     ToolAbandoned,
     ToolRefused,
 )
+from loom_ia.core.fold import fold
 from loom_ia.core.policy import BeforeTool, Deny, Fail, Pause, Replace, Said, reason_of
-from loom_ia.core.ports import InvalidArgumentsError, Launch, Tool
+from loom_ia.core.ports import InvalidArgumentsError, Launch, RunRef, Tool
+from loom_ia.core.sameness import same_call
 from loom_ia.core.state import Call, RunState
 from loom_ia.core.wording import say, unknown
 from loom_ia.engine.flight import Flight
@@ -49,6 +51,8 @@ class Held:
     policies: tuple[str, ...]
     reason: str
     again: bool
+    doubtful: bool = False
+    """The same call left earlier, and nobody knows whether it acted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,39 @@ class Checks:
             HaltedError: the drive was stopped while a policy made up its mind.
 
         """
+        checked = await self._checked(call, state, room=room)
+        if not isinstance(checked, Ready) or not (state.doubts or self._scene.doubts):
+            return checked
+        return await self._doubted(checked, state)
+
+    async def _doubted(self, ready: Ready, state: RunState) -> Checked:
+        """The call, unless it may do again what one of unknown outcome may have done."""
+        call, scene = ready.call, self._scene
+        plan = scene.world.plan.of(call.name)
+        asked = call.request if call.status == "granted" else None
+        if call.launches or plan.repeatable or (asked is not None and asked.why == "unknown"):
+            return ready
+        if not await self._unsettled(same_call(call.name, call.arguments), state):
+            return ready
+        language = scene.world.language
+        if plan.on_unknown == "pause":
+            reason = say(language, "doubtful_question")
+            return Held(call, ready.said, (), reason, again=False, doubtful=True)
+        text = say(language, "doubtful")
+        return Refused((*ready.said, ToolRefused(call_id=call.id, code="doubtful", text=text)))
+
+    async def _unsettled(self, asked: str, state: RunState) -> bool:
+        """True while nothing has settled a call that asked for the same."""
+        if asked in state.doubts.values():
+            return True
+        run, ref = self._scene.doubts.get(asked), self._scene.ref
+        if run is None:
+            return False
+        earlier = RunRef(ref.tenant_id, ref.session_id, run, run)
+        known = fold((await self._scene.ports.journal.read(earlier)).events)
+        return asked in known.unsettled.values()
+
+    async def _checked(self, call: Call, state: RunState, *, room: int) -> Checked:
         world = self._scene.world
         tool = world.tools.get(call.name)
         if tool is None:

@@ -236,6 +236,8 @@ class ToolBatches:
         if isinstance(held, Call):
             return request
         changes = {"policies": held.policies, "reason": clean(held.reason), "again": held.again}
+        if held.doubtful:
+            changes["why"] = "unknown"
         return request.model_copy(update=changes)
 
 

@@ -144,6 +144,9 @@ class Scene:
     history: Sequence[Message] = ()
     history_digest: str = ""
     """Where the history ends: `seq:<position in the session>`; empty without one."""
+    doubts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Calls of earlier runs of the session whose outcome nobody knew: what they asked for, and the
+    run of each."""
     show: Callable[[Shown], None] = unseen
     state: RunState | None = None
     """State of the run as it was read last, if it was."""

@@ -48,6 +48,7 @@ from loom_ia.runtime.errors import (
     ScopeMissingError,
     WrongArgumentsError,
 )
+from loom_ia.runtime.settlements import doubtful, settled_before, settlement
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,13 @@ async def decide(
         asked = [question for question in asked if question.asked.id in seen]
         calls = _open(known.state, asked, page.now)
         if not calls:
-            _closed(known.state, asked, decision)
+            if late := _late_facts(known, decision, mount):
+                written = await _written(ref, late, known.state.position, ports)
+                if written is None:
+                    continue
+                return known.then(written)
+            if decision.happened is None or not settled_before(page.events, decision):
+                _closed(known.state, asked, decision)
             return known
         _scoped(calls, decision, ref)
         if decision.arguments is not None and len(calls) > 1:
@@ -234,9 +241,9 @@ def _first_expiry(calls: Sequence[Call]) -> datetime | None:
 
 async def _fact(call: Call, decision: Decision, scene: Scene, state: RunState) -> Payload:
     if decision.happened is not None:
-        return _settlement(
-            call, decision, happened=decision.happened, language=scene.world.language
-        )
+        if call.request is None or call.request.why != "unknown":
+            raise NotUnknownError(call=call.id)
+        return settlement(call.id, decision, state, happened=decision.happened)
     if decision.verdict == "reject":
         return ApprovalRejected(
             call_id=call.id,
@@ -260,20 +267,19 @@ async def _fact(call: Call, decision: Decision, scene: Scene, state: RunState) -
     )
 
 
-def _settlement(
-    call: Call, decision: Decision, *, happened: bool, language: Language
-) -> ApprovalSettled:
-    if call.request is None or call.request.why != "unknown":
-        raise NotUnknownError(call=call.id)
-    key = "happened" if happened else "did_not_happen"
-    return ApprovalSettled(
-        call_id=call.id,
-        by=decision.by,
-        on_behalf_of=decision.on_behalf_of,
-        reason=decision.reason,
-        happened=happened,
-        text=say(language, key, reason=decision.reason).strip(),
-    )
+def _late_facts(
+    known: Known, decision: Decision, mount: Callable[[RunState], World]
+) -> list[Payload]:
+    """What is recorded of calls of unknown outcome about which nobody is asked any more."""
+    calls = doubtful(known.state, decision) if decision.happened is not None else ()
+    if not calls or decision.happened is None:
+        return []
+    scope = mount(known.state).plan.asking.scope
+    if scope and decision.scopes is not None and scope not in decision.scopes:
+        names, run_id = ", ".join(calls), known.state.run_id
+        raise ScopeMissingError(run_id=run_id, call=names, scope=scope, by=decision.by.id)
+    happened = decision.happened
+    return [settlement(call, decision, known.state, happened=happened) for call in calls]
 
 
 def _refusal(call: Call, reason: str, language: Language) -> str:

@@ -273,7 +273,8 @@ class Runs:
         scene = Scene(ref, world, host.ports, state=state)
         if state.started is not None and state.started.ordinal > 1:
             first = known.events[0].seq
-            scene.history = await self.past(ref, first - 1, state.started.language)
+            past = await host.histories.before(ref, first, state.started.language)
+            scene.history, scene.doubts = past.messages, past.doubts
             scene.history_digest = f"seq:{first - 1}"
         return scene
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -94,6 +94,15 @@ class History:
             if isinstance(part, Going):
                 yield part
 
+    @property
+    def doubts(self) -> Mapping[str, str]:
+        """Calls of unknown outcome that nothing has settled: what they asked for, and their run."""
+        return {
+            asked: part.state.run_id
+            for part in self.going
+            for asked in part.state.unsettled.values()
+        }
+
     def then(self, events: Iterable[Event]) -> Self:
         """This history after the events behind it."""
         grown = type(self)(self.language)
@@ -148,6 +157,7 @@ def _final(state: RunState) -> bool:
     return (
         ending is not None
         and not ending.resumable
+        and not state.doubts
         and all(call.status == "settled" for call in state.calls)
     )
 

@@ -221,8 +221,9 @@ def _doubt(node: CallNode) -> str:
 
 
 def _question(question: Question, *, full: bool) -> Iterator[str]:
-    why: dict[str, object] = {"at": instant(question.asked_at), "why": WHYS[question.why]}
-    yield _part(Text("asked"), str(Text("{at}, {why}", why)), full=full)
+    if question.asked_at is not None:
+        why: dict[str, object] = {"at": instant(question.asked_at), "why": WHYS[question.why]}
+        yield _part(Text("asked"), str(Text("{at}, {why}", why)), full=full)
     if question.answer is None:
         if question.expires_at is not None:
             yield _part(Text("expires"), instant(question.expires_at), full=full)

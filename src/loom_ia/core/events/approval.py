@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AwareDatetime
 
 from loom_ia.core.cleaning import CleanJson, CleanText
-from loom_ia.core.events.envelope import Outcome
+from loom_ia.core.events.envelope import CannotApplyError, Outcome
 from loom_ia.core.events.model import refusal
 from loom_ia.core.events.run import Principal
 from loom_ia.core.events.tool import CallFact
@@ -96,15 +96,18 @@ class ApprovalRejected(Decided):
     def evolve(self, state: RunState) -> RunState:
         call = self.of(state, "held")
         settled = state.settle(self.call_id, refusal(call, self.text))
+        if call.launches:
+            return settled.doubting(call)
         if call.request is None or call.request.why == "unknown":
             return settled
         return settled.evolve(rejected=state.rejected | {same_call(call.name, call.arguments)})
 
 
 class ApprovalSettled(Decided):
-    """A human said whether a call of unknown outcome had acted."""
+    """A human said whether a call of unknown outcome had acted, while it waited or afterwards."""
 
     type: ClassVar[str] = "approval.settled"
+    after_end: ClassVar[bool] = True
     content: ClassVar[frozenset[str]] = frozenset({"reason", "text"})
 
     happened: bool
@@ -112,13 +115,19 @@ class ApprovalSettled(Decided):
     """What the model is told."""
 
     def evolve(self, state: RunState) -> RunState:
-        call = self.of(state, "held")
+        call = state.call(self.call_id)
         result = ToolResultBlock(
-            call_id=call.id,
-            name=call.name,
+            call_id=self.call_id,
+            name="" if call is None else call.name,
             content=(TextBlock(text=self.text),),
             is_error=not self.happened,
         )
+        if self.call_id in state.doubts:
+            return state.undoubting(result)
+        if state.ending is None:
+            self.of(state, "held")
+        elif self.call_id not in state.unsettled:
+            raise CannotApplyError
         return state.settle(self.call_id, result)
 
 
@@ -136,4 +145,5 @@ class ApprovalExpired(CallFact):
 
     def evolve(self, state: RunState) -> RunState:
         call = self.of(state, "held")
-        return state.settle(self.call_id, refusal(call, self.text))
+        settled = state.settle(self.call_id, refusal(call, self.text))
+        return settled.doubting(call) if call.launches else settled

@@ -182,6 +182,8 @@ class ToolReported(ToolCompleted):
 
     def evolve(self, state: RunState) -> RunState:
         call = state.call(self.call_id)
+        if self.call_id in state.doubts:
+            return state.undoubting(self.result(call or Call(self.call_id, 0, "", {})))
         if call is None or call.status not in {"started", "unknown", "held"}:
             raise CannotApplyError
         return state.settle(self.call_id, self.result(call), output=True)
@@ -265,7 +267,7 @@ class ToolAbandoned(CallFact):
 
     def evolve(self, state: RunState) -> RunState:
         call = self.of(state, "unknown", "started", "granted")
-        return state.settle(self.call_id, refusal(call, self.text))
+        return state.settle(self.call_id, refusal(call, self.text)).doubting(call)
 
 
 class ChildWaiting(CallFact):

@@ -117,6 +117,18 @@ class Message(BaseModel):
         """The tool calls it asks for, in order."""
         return tuple([b for b in self.blocks if isinstance(b, ToolCallBlock)])
 
+    def answering(self, result: ToolResultBlock) -> Message:
+        """This message, in which one call has another result, if it holds one of that call."""
+        said = {"content": result.content, "is_error": result.is_error}
+        blocks = [
+            block.model_copy(update=said)
+            if isinstance(block, ToolResultBlock) and block.call_id == result.call_id
+            else block
+            for block in self.blocks
+        ]
+        changed = any(new is not old for new, old in zip(blocks, self.blocks, strict=True))
+        return self.model_copy(update={"blocks": tuple(blocks)}) if changed else self
+
 
 def text_of(blocks: Iterable[Block]) -> str:
     """Text of the text blocks, joined; other blocks are left out."""

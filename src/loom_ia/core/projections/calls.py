@@ -38,7 +38,8 @@ class Question(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
-    asked_at: datetime
+    asked_at: datetime | None = None
+    """None: a person settled a call of unknown outcome without being asked."""
     why: Literal["declared", "policy", "unknown", "changed"] = "declared"
     expires_at: datetime | None = None
     answer: Answer | None = None
@@ -183,13 +184,18 @@ def _asked_of_people(node: CallNode, event: Event) -> dict[str, object]:
     if isinstance(payload, ApprovalRequested):
         asked = Question(asked_at=event.at, why=payload.why, expires_at=payload.expires_at)
         return {"status": "waiting", "questions": (*node.questions, asked)}
-    if not node.questions or not isinstance(payload, Decided | ApprovalExpired):
+    if not isinstance(payload, Decided | ApprovalExpired):
+        return {}
+    questions = node.questions
+    if isinstance(payload, ApprovalSettled) and not (questions and questions[-1].answer is None):
+        questions = (*questions, Question(why="unknown"))
+    if not questions:
         return {}
     changes, answer = _decided(payload)
-    last = node.questions[-1].model_copy(update={**answer, "at": event.at})
+    last = questions[-1].model_copy(update={**answer, "at": event.at})
     if last.why == "unknown" and last.answer in {"rejected", "expired"}:
         changes["status"] = "unknown"  # it left once: that it will not leave again says no more
-    return {**changes, "questions": (*node.questions[:-1], last)}
+    return {**changes, "questions": (*questions[:-1], last)}
 
 
 def _decided(payload: Decided | ApprovalExpired) -> tuple[dict[str, object], dict[str, object]]:
