@@ -33,6 +33,7 @@ PORTS: dict[str, Callable[[str], type]] = {
     "idempotency": catalog.idempotency_settings,
     "bus": catalog.bus_settings,
     "models": catalog.model_settings,
+    "sources": catalog.source_settings,
 }
 TITLES = {
     "en": {

@@ -7,11 +7,17 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from typing import Literal
 
 from loom_ia.agents.budget import BudgetsSection, budget_of
-from loom_ia.agents.spec import AgentSpec, ContractSection, OutputSection, PythonTool
+from loom_ia.agents.spec import (
+    AgentSpec,
+    ContractSection,
+    McpTools,
+    OutputSection,
+    PythonTool,
+)
 from loom_ia.core.budget import Budget
 from loom_ia.core.model import ModelSpec, ToolSpec
 from loom_ia.core.names import safe_name
@@ -75,6 +81,8 @@ class AgentView:
     description: str
     model: str
     tools: tuple[str, ...]
+    sources: tuple[str, ...] = ()
+    """Servers of tools."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +90,8 @@ class Mounted:
     """One tool of an agent, its declarations merged."""
 
     original: str
+    index: int
+    """Place of its entry among the `tools` of the agent."""
     tool: Tool
     plan: ToolPlan
     timeout: float | None
@@ -102,6 +112,8 @@ class Compiled:
     world: World
     tools: tuple[Mounted, ...]
     policies: tuple[Hook, ...] = ()
+    sources: tuple[McpTools, ...] = ()
+    """Where the tools come from that only an open connection tells."""
 
     @property
     def view(self) -> AgentView:
@@ -111,6 +123,7 @@ class Compiled:
             self.spec.description,
             self.spec.main.model,
             tuple(t.original for t in self.tools),
+            tuple(source.mcp for source in self.sources),
         )
 
 
@@ -124,7 +137,8 @@ def compile_agent(spec: AgentSpec, prompt: Template, workshop: Workshop) -> Comp
     """
     policies = tuple(_hooked(spec, n, workshop) for n in range(len(spec.policies)))
     results = names_at(policies, "after_tool")
-    tools = tuple(_mounted(spec, n, workshop, results) for n in range(len(spec.tools)))
+    mounted = [_mounted(spec, n, workshop, results) for n in range(len(spec.tools))]
+    tools = tuple(one for one in mounted if one is not None)
     world = World(
         plan=_rules(spec, tools, policies, workshop),
         spec=workshop.specs[spec.main.model],
@@ -152,7 +166,8 @@ def compile_agent(spec: AgentSpec, prompt: Template, workshop: Workshop) -> Comp
         forms={t.tool.spec.name: t.form for t in tools if t.form is not None},
         contract=None if spec.output is None else _form(spec.output, workshop),
     )
-    return Compiled(spec, prompt, world, tools, policies)
+    sources = tuple(entry for entry in spec.tools if isinstance(entry, McpTools))
+    return Compiled(spec, prompt, world, tools, policies, sources)
 
 
 def _launches(budget: Budget) -> int | None:
@@ -229,18 +244,19 @@ def _policy_threads() -> Pool:
     return Pool("loom-policy")
 
 
-def _mounted(spec: AgentSpec, index: int, workshop: Workshop, checks: tuple[str, ...]) -> Mounted:
+def _mounted(
+    spec: AgentSpec, index: int, workshop: Workshop, checks: tuple[str, ...]
+) -> Mounted | None:
     entry = spec.tools[index]
+    if not isinstance(entry, PythonTool):
+        return None
     function = workshop.resolve(spec, "tools", index)
     if not callable(function):
         raise ToolDeclarationError(function=entry.python, reason="this is not a function")
     said = declaration_of(function)
     original = entry.alias or said.name or str(getattr(function, "__name__", entry.python))
 
-    async def save(context: ToolContext, data: bytes, media_type: str) -> str:
-        tenant, session = context.tenant_id, context.session_id
-        return await workshop.artifacts.put(tenant, session, data, media_type)
-
+    save = partial(saved, workshop.artifacts)
     tool = PythonFunctionTool(
         function, safe_name(original), language=workshop.language, save=save, late=workshop.late
     )
@@ -251,7 +267,7 @@ def _mounted(spec: AgentSpec, index: int, workshop: Workshop, checks: tuple[str,
     key = _key(function, said, tool.spec)
     settles = check is not None or (key is not None and workshop.remembers)
     plan = replace(_plan(entry, said, tool.spec), checks=checks, settles=settles)
-    return Mounted(original, tool, plan, timeout, check, form, key)
+    return Mounted(original, index, tool, plan, timeout, check, form, key)
 
 
 def _key(function: Callable[..., object], said: Declaration, spec: ToolSpec) -> KeyRule | None:
@@ -265,6 +281,11 @@ def _key(function: Callable[..., object], said: Declaration, spec: ToolSpec) -> 
     return KeyRule(name, business_key(declared_key.function, spec.input_schema))
 
 
+async def saved(artifacts: Artifacts, context: ToolContext, data: bytes, media_type: str) -> str:
+    """Address of bytes that a call gave, kept with the files of its session."""
+    return await artifacts.put(context.tenant_id, context.session_id, data, media_type)
+
+
 def _plan(entry: PythonTool, said: Declaration, spec: ToolSpec) -> ToolPlan:
     idempotent = entry.idempotent if entry.idempotent is not None else said.idempotent
     return ToolPlan(
@@ -272,11 +293,12 @@ def _plan(entry: PythonTool, said: Declaration, spec: ToolSpec) -> ToolPlan:
         idempotent=bool(idempotent),
         approval=entry.approval or said.approval or "never",
         on_unknown=entry.on_unknown or said.on_unknown or "error",
-        definition=_definition(spec),
+        definition=definition_of(spec),
     )
 
 
-def _definition(spec: ToolSpec) -> str:
+def definition_of(spec: ToolSpec) -> str:
+    """Digest of what the model is shown of a tool."""
     text = json.dumps(spec.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self, TypeGuard
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from loom_ia.agents.budget import BudgetsSection
@@ -117,6 +118,49 @@ class OutputSection(ContractSection):
     """What leaves instead, with `on_failure: fallback`."""
 
 
+class McpTools(BaseModel):
+    """The tools of an MCP server given to an agent, under a prefix."""
+
+    model_config = _STRICT
+
+    mcp: str = Field(min_length=1)
+    """Name of one of the `mcp_servers` of the configuration."""
+    alias: str | None = Field(default=None, pattern="^[a-zA-Z0-9_-]{1,32}$")
+    """Prefix that the model sees instead of the server's name: `alias__tool`."""
+    include: tuple[str, ...] | None = Field(default=None, strict=False)
+    """Names of the tools that are taken; all of them by default."""
+    exclude: tuple[str, ...] = Field(default=(), strict=False)
+    """Names of the tools that are left."""
+    required: bool = False
+    """Without this server the run fails; by default it goes on without its tools."""
+
+    @property
+    def prefix(self) -> str:
+        """What stands before the names of its tools."""
+        return self.alias or self.mcp
+
+    def takes(self, name: str) -> bool:
+        """Tell whether a tool of the server is given to the agent."""
+        return (self.include is None or name in self.include) and name not in self.exclude
+
+
+def _kind(entry: object) -> str:
+    if isinstance(entry, McpTools) or (_mapping(entry) and "mcp" in entry):
+        return "[mcp]"
+    return "[python]"
+
+
+def _mapping(value: object) -> TypeGuard[Mapping[str, object]]:
+    return isinstance(value, Mapping)
+
+
+ToolEntry = Annotated[
+    Annotated[PythonTool, Tag("[python]")] | Annotated[McpTools, Tag("[mcp]")],
+    Discriminator(_kind),
+]
+"""What gives tools to an agent, told apart by the key that it has."""
+
+
 class PolicyHook(BaseModel):
     """A policy plugged into an agent."""
 
@@ -169,7 +213,7 @@ class AgentSpec(BaseModel):
     """The model that drives it."""
     max_iterations: int = Field(default=10, ge=1)
     """Turns of the loop; at the bound the agent must answer without tools."""
-    tools: tuple[PythonTool, ...] = Field(default=(), strict=False)
+    tools: tuple[ToolEntry, ...] = Field(default=(), strict=False)
     """What the model may call."""
     policies: tuple[PolicyHook, ...] = Field(default=(), strict=False)
     """Code that lets through, corrects, refuses or stops, at the points of the loop it declares."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from loom_ia.agents.spec import PythonTool
 from loom_ia.config.errors import ConfigError, Issue, Loc
 from loom_ia.config.loaded import Agent, Loaded
 from loom_ia.config.model_checks import MODEL_RULES
+from loom_ia.config.problems import unknown
+from loom_ia.config.server_checks import SERVER_RULES
 from loom_ia.core.names import safe_name
 from loom_ia.core.ports import SideEffects
 from loom_ia.core.text import Text
@@ -18,7 +20,7 @@ from loom_ia.core.text import Text
 AGENT_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 Rule = Callable[[Loaded], Iterable[Issue]]
-RULES: list[Rule] = list(MODEL_RULES)
+RULES: list[Rule] = [*MODEL_RULES, *SERVER_RULES]
 """Rules that need nothing but the configuration."""
 
 
@@ -96,13 +98,17 @@ def models_are_known(loaded: Loaded) -> Iterator[Issue]:
 def tool_names_differ(loaded: Loaded) -> Iterator[Issue]:
     """Two tools of an agent would have one name; what a decorator renames is seen once resolved."""
     for agent in loaded.agents:
-        names = [tool.alias or re.split("[:.]", tool.python)[-1] for tool in agent.spec.tools]
+        names = [
+            (index, tool.alias or re.split("[:.]", tool.python)[-1])
+            for index, tool in enumerate(agent.spec.tools)
+            if isinstance(tool, PythonTool)
+        ]
         yield from _collisions(agent, names)
 
 
-def _collisions(agent: Agent, names: Sequence[str]) -> Iterator[Issue]:
+def _collisions(agent: Agent, names: Sequence[tuple[int, str]]) -> Iterator[Issue]:
     first: dict[str, int] = {}
-    for index, name in enumerate(names):
+    for index, name in names:
         known = first.setdefault(safe_name(name), index)
         if known != index:
             problem = Text(
@@ -110,24 +116,9 @@ def _collisions(agent: Agent, names: Sequence[str]) -> Iterator[Issue]:
                 "tools[{index}]); give one of them an 'alias'",
                 {"agent": agent.spec.name, "name": name, "first": known, "index": index},
             )
-            key = "alias" if agent.spec.tools[index].alias else "python"
+            entry = agent.spec.tools[index]
+            key = "alias" if entry.alias else "python"
             yield agent.issue(("tools", index, key), problem)
-
-
-def unknown(what: Text, name: str, known: Iterable[str]) -> Text:
-    """Sentence for a name that nothing has, with the closest or all of the known ones."""
-    names = sorted(known)
-    values: dict[str, object] = {"what": what, "name": name}
-    if close := difflib.get_close_matches(name, names, 1):
-        return Text(
-            "unknown {what} '{name}'; did you mean '{close}'?", {**values, "close": close[0]}
-        )
-    if names:
-        return Text(
-            "unknown {what} '{name}'; the known ones are: {known}",
-            {**values, "known": ", ".join(names)},
-        )
-    return Text("unknown {what} '{name}'; none is declared", values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +169,8 @@ class ToolFacts:
     """It waits for a human where a policy says so."""
     business_key: bool = False
     """Its effect is remembered under a key that several runs share."""
+    index: int = 0
+    """Place of its entry among the `tools` of the agent."""
 
 
 def check_tools(
@@ -187,7 +180,7 @@ def check_tools(
     found: list[Issue] = []
     for agent in loaded.agents:
         facts = tools.get(agent.spec.name, ())
-        found.extend(_collisions(agent, [tool.name for tool in facts]))
+        found.extend(_collisions(agent, [(tool.index, tool.name) for tool in facts]))
         found.extend(_undeclared(loaded, agent, facts))
         if not durable and loaded.profile.name != "dev":
             found.extend(_pausing(loaded, agent, facts))
@@ -196,9 +189,9 @@ def check_tools(
 
 def _undeclared(loaded: Loaded, agent: Agent, facts: Sequence[ToolFacts]) -> Iterator[Issue]:
     severity: Literal["error", "warning"] = "error" if loaded.profile.name == "prod" else "warning"
-    for index, tool in enumerate(facts):
+    for tool in facts:
         if tool.side_effects is None:
-            here = (*agent.at, "tools", index)
+            here = (*agent.at, "tools", tool.index)
             problem = Text(
                 "tool '{name}' does not declare side_effects; "
                 "write none, reversible or irreversible",
@@ -226,10 +219,10 @@ def check_keys(
 
 
 def _pausing(loaded: Loaded, agent: Agent, facts: Sequence[ToolFacts]) -> Iterator[Issue]:
-    for index, tool in enumerate(facts):
+    for tool in facts:
         if tool.pauses:
             what = Text("tool '{name}'", {"name": tool.name})
-            yield _waits(loaded, agent, ("tools", index), what)
+            yield _waits(loaded, agent, ("tools", tool.index), what)
 
 
 def check_policies(
@@ -243,14 +236,14 @@ def check_policies(
     found: list[Issue] = []
     for agent in loaded.agents:
         policies = pausing.get(agent.spec.name, {})
-        for index, tool in enumerate(tools.get(agent.spec.name, ())):
+        for tool in tools.get(agent.spec.name, ()):
             if tool.by_policy and not policies:
                 text = Text(
                     "tool '{name}' has 'approval: policy', and no policy of the agent may pause; "
                     "plug one, or write always or never",
                     {"name": tool.name},
                 )
-                found.append(agent.issue(("tools", index), text))
+                found.append(agent.issue(("tools", tool.index), text))
         if not durable and loaded.profile.name != "dev":
             for index, name in policies.items():
                 what = Text("policy '{name}'", {"name": name})

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from loom_ia.agents.spec import AgentSpec, ContractSection, OutputSection
+from loom_ia.agents.spec import AgentSpec, ContractSection, OutputSection, PythonTool
 from loom_ia.config.errors import ConfigError, Issue, Loc
 from loom_ia.config.loaded import Agent
 from loom_ia.config.problems import mapping, shown
@@ -19,7 +19,7 @@ def contracts_of(spec: AgentSpec) -> Iterator[tuple[Loc, ContractSection]]:
     if spec.output is not None:
         yield ("output",), spec.output
     for index, tool in enumerate(spec.tools):
-        if tool.output is not None:
+        if isinstance(tool, PythonTool) and tool.output is not None:
             yield ("tools", index, "output"), tool.output
 
 
@@ -59,9 +59,10 @@ def _filled(spec: AgentSpec, loc: Loc, schema: dict[str, object]) -> AgentSpec:
     match loc:
         case ("tools", int(index), "output"):
             tools = list(spec.tools)
-            contract = tools[index].output
+            tool = tools[index]
+            contract = tool.output if isinstance(tool, PythonTool) else None
             filled = contract and contract.model_copy(update=update)
-            tools[index] = tools[index].model_copy(update={"output": filled})
+            tools[index] = tool.model_copy(update={"output": filled})
             return spec.model_copy(update={"tools": tuple(tools)})
         case _:
             filled = spec.output and spec.output.model_copy(update=update)

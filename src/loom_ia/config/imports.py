@@ -16,9 +16,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
-from loom_ia.config.checks import unknown
 from loom_ia.config.errors import ConfigError, Issue, Loc, Place
 from loom_ia.config.loaded import Loaded
+from loom_ia.config.problems import unknown
 from loom_ia.core.errors import Kind, LoomError
 from loom_ia.core.text import Text
 

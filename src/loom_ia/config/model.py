@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from loom_ia.agents.budget import BudgetsSection
 from loom_ia.agents.spec import AgentSpec
 from loom_ia.core.model import ModelSpec
+from loom_ia.core.sources import McpServer
 
 _STRICT = ConfigDict(
     frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True
@@ -147,6 +148,8 @@ class LoomConfig(BaseModel):
     """Language of what Loom-IA itself tells the models."""
     models: tuple[ModelSpec, ...] = Field(default=(), strict=False)
     """Models that agents may name."""
+    mcp_servers: tuple[McpServer, ...] = Field(default=(), strict=False)
+    """Servers of tools that agents may name."""
     agents: tuple[AgentSpec, ...] = Field(default=(), strict=False)
     """Agents written here rather than in files."""
     storage: StorageSection = Field(default_factory=StorageSection)

@@ -9,7 +9,7 @@ import types
 from collections.abc import Iterable, Mapping
 from typing import Annotated, TypeGuard, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Tag, ValidationError
 from pydantic_core import ErrorDetails
 
 from loom_ia.config.errors import ConfigError, Issue, Loc
@@ -94,9 +94,14 @@ def issues(
     """Issues of a validation error of a value that stands at `loc` of a document."""
     for detail in error.errors(include_url=False):
         inner = tuple(step for step in detail["loc"] if step != "[key]")
-        here = (*loc, *inner)
+        here = (*loc, *(step for step in inner if not _tag(step)))
         place = source.key(here) if detail["type"] == "extra_forbidden" else source.at(here)
         yield Issue(place, explained(detail, model, inner), here)
+
+
+def _tag(step: str | int) -> bool:
+    """Tell the mark of one of several models (`[mcp]`), which stands in no document."""
+    return isinstance(step, str) and step.startswith("[") and step.endswith("]")
 
 
 def explained(detail: ErrorDetails, model: type[BaseModel] | None, loc: Loc) -> Text:
@@ -124,6 +129,22 @@ def unknown_key(key: str, known: Iterable[str]) -> Text:
         listed = ", ".join(sorted(names))
         return Text("unknown key; the accepted ones are: {known}", {"known": listed})
     return Text("unknown key; remove it")
+
+
+def unknown(what: Text, name: str, known: Iterable[str]) -> Text:
+    """Sentence for a name that nothing has, with the closest or all of the known ones."""
+    names = sorted(known)
+    values: dict[str, object] = {"what": what, "name": name}
+    if close := difflib.get_close_matches(name, names, 1):
+        return Text(
+            "unknown {what} '{name}'; did you mean '{close}'?", {**values, "close": close[0]}
+        )
+    if names:
+        return Text(
+            "unknown {what} '{name}'; the known ones are: {known}",
+            {**values, "known": ", ".join(names)},
+        )
+    return Text("unknown {what} '{name}'; none is declared", values)
 
 
 def shown(value: object, loc: Loc = ()) -> str:
@@ -161,6 +182,9 @@ def _step(annotation: object, step: str | int) -> object:
         return field.annotation if field else None
     bare = _bare(annotation)
     arguments = get_args(bare)
+    if _tag(step):
+        marked = (each for each in arguments if Tag(str(step)) in get_args(each))
+        return next(marked, None)
     if get_origin(bare) is dict and arguments:
         return arguments[1]
     return arguments[0] if arguments else None

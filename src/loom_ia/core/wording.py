@@ -229,6 +229,32 @@ _SENTENCES: dict[str, tuple[str, str]] = {
         "[Fichier joint que tu ne peux pas lire : {name}, {media_type}]",
         "[Attached file that you cannot read: {name}, {media_type}]",
     ),
+    "withdrawn": (
+        (
+            "Non exécuté : la définition de {name} a changé depuis le début de ce traitement ; "
+            "l'outil est retiré jusqu'à ce que quelqu'un l'accepte."
+        ),
+        (
+            "Not executed: the definition of {name} changed since this run was given it; "
+            "the tool is withdrawn until someone accepts it."
+        ),
+    ),
+    "not_sent": (
+        "Non exécuté : le serveur {source} est injoignable ({reason}).",
+        "Not executed: server {source} cannot be reached ({reason}).",
+    ),
+    "too_large": (
+        "L'appel a eu lieu, mais sa réponse dépasse {limit} octets et n'a pas été lue.",
+        "The call took place, but its answer exceeds {limit} bytes and was not read.",
+    ),
+    "asks": (
+        "Le serveur {source} pose une question avant de répondre ; elle n'a pas été transmise.",
+        "Server {source} asks a question before it answers; it was not passed on.",
+    ),
+    "cut": (
+        "[Coupé : {shown} caractères montrés sur {total}.]",
+        "[Cut: {shown} characters shown of {total}.]",
+    ),
     "go_on": ("Continue.", "Go on."),
     "fallback": (
         "Je n'ai pas pu terminer cette demande.",
@@ -337,6 +363,7 @@ _REASONS: dict[str, tuple[str, str]] = {
     "crash": ("process interrompu", "process died"),
     "lease_lost": ("bail perdu", "lease lost"),
     "exception": ("erreur après le départ", "error after it left"),
+    "connection": ("connexion perdue", "connection lost"),
 }
 
 

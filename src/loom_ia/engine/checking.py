@@ -131,7 +131,7 @@ class Checks:
         try:
             launch = tool.bind(call.arguments)
         except InvalidArgumentsError as error:
-            return self._answered(call, "arguments", str(error))
+            return self._answered(call, error.code, str(error))
         if not world.before_tool:
             return Ready(call, launch)
         ruling = await self.ruled(call, state, tool)

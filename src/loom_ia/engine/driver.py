@@ -113,6 +113,7 @@ class Drive:
         if pen.state.ending is None:
             fact = RunClaimed.make(ports.holder, crashed=lease.crashed)
             pen.take("outcome", "", fact)
+            pen.take("outcome", "", *self.scene.opening)
         return pen
 
     def _deadline(self, pen: Pen) -> asyncio.TimerHandle | None:
@@ -126,6 +127,8 @@ class Drive:
     def _next(self, pen: Pen) -> Effect | None:
         if pen.state.foreign is not None:
             raise UnknownEventError(run_id=self.scene.ref.run_id, type=pen.state.foreign)
+        if self.scene.notices is not None and pen.state.ending is None:
+            pen.take("outcome", "", *self.scene.notices())
         plan = self.scene.world.plan
         # only what has a date depends on the instant, which takes some time to tell
         now = pen.now if plan.timeout is not None or pen.state.calls else pen.known

@@ -17,6 +17,7 @@ from loom_ia.core.ports import (
     Launch,
     ToolContext,
     ToolError,
+    ToolLostError,
     ToolOutput,
 )
 from loom_ia.core.state import Call, RunState
@@ -162,7 +163,9 @@ class Launches:
     def _outcome(self, flying: InFlight, end: ToolOutput | BaseException) -> CallOutcome:
         ms = self._ms(flying)
         if isinstance(end, ToolOutput):
-            outcome: CallOutcome = ToolCompleted.make(flying.call.id, end.blocks, ms)
+            outcome: CallOutcome = ToolCompleted.make(
+                flying.call.id, end.blocks, ms, is_error=end.is_error
+            )
         elif not isinstance(end, asyncio.CancelledError):
             outcome = self._raised(flying, end)
         elif flying.stopped is not None:
@@ -183,6 +186,8 @@ class Launches:
     def _raised(self, flying: InFlight, error: BaseException) -> CallOutcome:
         if isinstance(error, ToolError):
             return self._failed(flying, str(error))
+        if isinstance(error, ToolLostError) and flying.stopped is None:
+            return self._lost(flying, error)
         tool = self._scene.world.plan.of(flying.call.name)
         logger.warning(
             "tool %s raised %s",
@@ -197,6 +202,13 @@ class Launches:
         if tool.side_effects == "irreversible" and not tool.idempotent:
             return self._unknown(flying, "exception", detail)
         return self._failed(flying, detail)
+
+    def _lost(self, flying: InFlight, error: ToolLostError) -> CallOutcome:
+        """An answer lost on the way: unknown; a repeatable call leaves once more, and only once."""
+        repeatable = self._scene.world.plan.of(flying.call.name).repeatable
+        if repeatable and flying.call.launches:
+            return self._failed(flying, str(error))
+        return self._unknown(flying, "connection", str(error))
 
     def _failed(self, flying: InFlight, text: str) -> ToolCompleted:
         block = TextBlock.of(text)
@@ -218,7 +230,7 @@ class Launches:
     def _report(self, flying: InFlight, output: ToolOutput) -> None:
         """Record an outcome that came after the driver had stopped waiting for it."""
         ms = self._ms(flying)
-        fact = ToolCompleted.make(flying.call.id, output.blocks, ms)
+        fact = ToolCompleted.make(flying.call.id, output.blocks, ms, is_error=output.is_error)
         draft = Draft(self._scene.ports.ids.new(), fact, flying.call.id)
         late = asyncio.get_running_loop().create_task(
             report(self._scene.ports.journal, self._scene.ref, fact, draft)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
-from loom_ia.core.events import Event
+from loom_ia.core.events import Event, Payload
 from loom_ia.core.model import (
     Discard,
     Files,
@@ -99,6 +100,9 @@ class World:
     """JSON Schema of the answer, which its contract holds it to."""
     place: Callable[[str, str], str] = nowhere
     """Where the configuration gives a parameter to a model."""
+    equip: Callable[[Scene], AbstractAsyncContextManager[None]] | None = None
+    """Opens the sources of tools for one drive, and gives its scene a world that has them; None
+    when every tool is already here."""
     parts: dict[str, bytes] = field(init=False, default_factory=dict[str, bytes])
     """What a request holds before its messages, as it is digested; written once."""
 
@@ -150,6 +154,10 @@ class Scene:
     show: Callable[[Shown], None] = unseen
     state: RunState | None = None
     """State of the run as it was read last, if it was."""
+    opening: Sequence[Payload] = ()
+    """Facts about what was opened for this drive, written once the run is claimed."""
+    notices: Callable[[], Sequence[Payload]] | None = None
+    """Facts about what has moved outside since it was last asked."""
 
     def context(self, state: RunState, call: Call, fence: int) -> ToolContext:
         """What a tool may know of its call."""

@@ -16,7 +16,9 @@ from pydantic import BaseModel
 
 from loom_ia.core.errors import Kind, LoomError
 from loom_ia.core.model import ModelSpec
-from loom_ia.core.ports import Artifacts, Bus, Clock, Idempotency, Ids, Model, Store
+from loom_ia.core.ports import Artifacts, Bus, Clock, Idempotency, Ids, Model, Store, ToolSource
+from loom_ia.core.sources import McpServer
+from loom_ia.core.wording import Language
 
 
 class UnknownAdapterError(LoomError):
@@ -71,6 +73,16 @@ class ModelSettings(BaseModel):
         raise NotImplementedError
 
 
+class SourceSettings(BaseModel):
+    """Settings of a kind of tool sources."""
+
+    def open(
+        self, env: object, server: McpServer, language: Language
+    ) -> AbstractAsyncContextManager[ToolSource]:
+        """A source that connects when it is needed."""
+        raise NotImplementedError
+
+
 @cache
 def _points() -> tuple[EntryPoint, ...]:
     """Entry points of everything installed, read once: it takes tens of milliseconds."""
@@ -116,6 +128,11 @@ def bus_settings(name: str) -> type[BusSettings]:
 def model_settings(name: str) -> type[ModelSettings]:
     """Settings class of a model adapter."""
     return _settings("models", name)  # pyright: ignore[reportReturnType] reason: found by name
+
+
+def source_settings(name: str) -> type[SourceSettings]:
+    """Settings class of a kind of tool sources."""
+    return _settings("sources", name)  # pyright: ignore[reportReturnType] reason: found by name
 
 
 def environment(

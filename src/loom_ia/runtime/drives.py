@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack, suppress
 
 from loom_ia.core.state import RunState
 from loom_ia.engine.begun import Begun
 from loom_ia.engine.driver import Drive
-from loom_ia.engine.flight import HaltReason
+from loom_ia.engine.flight import HaltedError, HaltReason
 from loom_ia.engine.world import GRACE, Ports, Scene
 from loom_ia.runtime.keeping import Keeper
 
@@ -53,7 +54,7 @@ class Drives:
         self._watched()
         drive.leaving = self._closing
         try:
-            return await drive.run(steal=steal)
+            return await _equipped(drive, steal=steal)
         finally:
             if self._active.get(run_id) is keeper:
                 del self._active[run_id]
@@ -108,3 +109,15 @@ class Drives:
             await self._ports.clock.sleep(tick)
             for keeper in tuple(self._active.values()):
                 keeper.look()
+
+
+async def _equipped(drive: Drive, *, steal: bool) -> RunState:
+    """Drive with the sources of tools open; stopped meanwhile, without them."""
+    equip = drive.scene.world.equip
+    if equip is None:
+        return await drive.run(steal=steal)
+    async with AsyncExitStack() as stack:
+        with suppress(HaltedError):
+            opened = equip(drive.scene)
+            await drive.flight.stoppable(lambda: stack.enter_async_context(opened))
+        return await drive.run(steal=steal)

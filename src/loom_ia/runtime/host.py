@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 
 from loom_ia.agents.compile import Compiled
 from loom_ia.core.admission import Admission
-from loom_ia.core.ports import Artifacts, Bus, Idempotency, Model, RunRef, Store
+from loom_ia.core.ports import Artifacts, Bus, Idempotency, Model, RunRef, Store, ToolSource
 from loom_ia.engine.world import Ports, World
 from loom_ia.runtime.airing import Air
 from loom_ia.runtime.desk import Desk
 from loom_ia.runtime.drives import Drives
+from loom_ia.runtime.equipment import Equipment
 from loom_ia.runtime.errors import UnknownAgentError, UnknownTenantError
 from loom_ia.runtime.following import Followed
 from loom_ia.runtime.jobs import Jobs
-from loom_ia.runtime.mounting import compiled, prepare, specs_of, tool_warnings
+from loom_ia.runtime.mounting import Mounting, compiled, prepare, specs_of, tool_warnings
 from loom_ia.runtime.reader import Reader
 from loom_ia.runtime.recovery import Recovery
 from loom_ia.runtime.runs import Runs
@@ -46,6 +47,7 @@ class Host:
     bus: Bus
     drives: Drives
     compiled: Mapping[str, Compiled]
+    equipment: Equipment
     warnings: tuple[Issue, ...] = ()
 
     @property
@@ -131,15 +133,18 @@ class Host:
         """What an agent may touch in one run."""
         self.check_tenant(ref.tenant_id)
         compiled = self.agent(agent)
+        world = compiled.world
+        if compiled.sources:
+            world = replace(world, equip=self.equipment.of(compiled))
         if not compiled.prompt.variables():
-            return compiled.world
+            return world
         values: dict[str, object] = {
             "agent": {"name": agent},
             "tenant": {"id": ref.tenant_id},
             "session": {"id": ref.session_id},
             "run": {"id": ref.run_id},
         }
-        return replace(compiled.world, system=compiled.prompt.render(values))
+        return replace(world, system=compiled.prompt.render(values))
 
 
 async def open_host(loaded: Loaded, given: Mapping[str, object], stack: AsyncExitStack) -> Host:
@@ -176,9 +181,21 @@ async def open_host(loaded: Loaded, given: Mapping[str, object], stack: AsyncExi
     agents = await asyncio.to_thread(compiled, mounting, models, artifacts, ports)
     warnings = tool_warnings(loaded, agents, durable=store.journal.durable, shared=keys.shared)
     drives = Drives(ports)
-    host = Host(loaded, ports, store, artifacts, keys, bus, drives, agents, warnings)
+    equipment = await _equipment(mounting, artifacts, stack)
+    host = Host(loaded, ports, store, artifacts, keys, bus, drives, agents, equipment, warnings)
     stack.push_async_callback(host.jobs.close)
     stack.push_async_callback(drives.close)
     stack.callback(host.jobs.stop)
     await host.sessions.finish(TENANT)
     return host
+
+
+async def _equipment(mounting: Mounting, artifacts: Artifacts, stack: AsyncExitStack) -> Equipment:
+    """The sources of tools; each one connects when it is needed."""
+    config = mounting.loaded.config
+    servers = {server.name: server for server in config.mcp_servers}
+    sources: dict[str, ToolSource] = {}
+    for name, settings in mounting.sources.items():
+        opened = settings.open(mounting.environment, servers[name], config.language)
+        sources[name] = await stack.enter_async_context(opened)
+    return Equipment(sources, servers, artifacts, config.language)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from loom_ia.engine.world import Shown
     from loom_ia.runtime.desk import Desk
+    from loom_ia.runtime.equipment import SourceView
     from loom_ia.runtime.host import Host
     from loom_ia.runtime.listing import QueryOptions, RunListOptions
     from loom_ia.runtime.requests import Channel, DecisionOptions, RunOptions, SubmitOptions
@@ -88,6 +89,10 @@ class Loom:
     def warnings(self) -> tuple[Issue, ...]:
         """What deserves a look in the configuration, once entered."""
         return self._open.warnings
+
+    async def sources(self) -> Sequence[SourceView]:
+        """The servers of tools that agents use, asked now what they offer."""
+        return await self._open.equipment.seen()
 
     def register(self, name: str, value: object) -> None:
         """Make a Python object known by a name: a tool, or a model that replaces one's adapter."""

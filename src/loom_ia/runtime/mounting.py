@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from pydantic import BaseModel
 
 from loom_ia.agents.compile import Compiled, Workshop, compile_agent, declared_name
+from loom_ia.agents.spec import McpTools
 from loom_ia.config.checks import (
     Installed,
     ToolFacts,
@@ -39,6 +40,7 @@ from loom_ia.runtime.catalog import (
     BusSettings,
     IdempotencySettings,
     ModelSettings,
+    SourceSettings,
     StoreSettings,
 )
 from loom_ia.runtime.late import LateOutcomes
@@ -63,6 +65,8 @@ class Mounting:
     keys: IdempotencySettings
     bus: BusSettings
     models: Mapping[str, ModelSettings]
+    sources: Mapping[str, SourceSettings]
+    """Of the servers of tools that agents use, by name."""
     given: Mapping[str, Model]
     """Models registered under the id of one of the configuration."""
     project: Project
@@ -97,6 +101,7 @@ def prepare(loaded: Loaded, given: Mapping[str, object]) -> Mounting:
         keys=_keys(loaded),
         bus=validated(wakes, loaded.source, ("storage", "bus"), value=bus.settings),
         models=models,
+        sources=_sources(loaded),
         given=replaced,
         project=project,
         clock=clock,
@@ -166,7 +171,8 @@ def _workshop(
 
     def resolve(spec: AgentSpec, kind: Literal["tools", "policies"], index: int) -> object:
         agent, tools = agents[spec.name], kind == "tools"
-        name = spec.tools[index].python if tools else spec.policies[index].hook
+        entry = spec.tools[index] if tools else spec.policies[index]
+        name = str(getattr(entry, "python" if tools else "hook", ""))
         here = (*agent.at, kind, index, "python" if tools else "hook")
         found = None if tools else _provided(name)
         if found is None:
@@ -226,6 +232,7 @@ def _facts(agent: Compiled) -> list[ToolFacts]:
         ToolFacts(
             tool.original,
             tool.plan.side_effects,
+            index=tool.index,
             pauses=tool.plan.approval == "always" or tool.plan.on_unknown == "pause",
             by_policy=tool.plan.approval == "policy",
             business_key=tool.key is not None and tool.key.of is not None,
@@ -305,3 +312,13 @@ def _models(loaded: Loaded, replaced: Mapping[str, Model]) -> Mapping[str, Model
         for n, spec in enumerate(loaded.config.models)
         if spec.id in used
     }
+
+
+def _sources(loaded: Loaded) -> Mapping[str, SourceSettings]:
+    """Settings of the servers of tools that agents use."""
+    entries = [entry for agent in loaded.agents for entry in agent.spec.tools]
+    used = {entry.mcp for entry in entries if isinstance(entry, McpTools)}
+    if not used:
+        return {}
+    settings = _found(Text("MCP"), "mcp", catalog.source_settings)()
+    return dict.fromkeys(sorted(used), settings)

@@ -119,6 +119,15 @@ def refusal(language: Language, name: str, names: Sequence[str], error: Validati
     return clean("\n".join((head, *dict.fromkeys(lines))))
 
 
+def misfit(language: Language, name: str, problems: Sequence[tuple[str, str]]) -> str:
+    """Refusal of arguments that break rules of a JSON Schema, each told where and as written."""
+    if not problems:
+        return not_json(language, name)
+    colon = " :" if language == "fr" else ":"
+    lines = [f"- {where or _in(language, _ROOT)}{colon} {rule}" for where, rule in problems]
+    return clean("\n".join((_in(language, _HEAD).format(name=name), *dict.fromkeys(lines))))
+
+
 def _in(language: Language, sentence: Sentence) -> str:
     return sentence[0] if language == "fr" else sentence[1]
 

@@ -109,7 +109,7 @@ def test_a_pause_needs_a_durable_journal_except_in_dev(
 
 def test_two_tools_that_decorators_name_alike_are_refused(project: Write, agent: str):
     loaded = load(project({"agents/devis.yaml": agent + "  - python: autre\n"}), None, {})
-    same = [ToolFacts("prix", "none", pauses=False)] * 2
+    same = [ToolFacts("prix", "none", pauses=False, index=index) for index in range(2)]
     issues = check_tools(loaded, {"devis": same}, durable=True)
     assert [str(issue) for issue in issues] == [
         (

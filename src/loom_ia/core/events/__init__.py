@@ -47,6 +47,7 @@ from loom_ia.core.events.run import (
     TailHealed,
     status_of,
 )
+from loom_ia.core.events.source import SourceChanged, SourceOpened, SourceUnreachable
 from loom_ia.core.events.tool import (
     CallFact,
     ChildWaiting,
@@ -96,6 +97,9 @@ __all__ = (
     "RunFailed",
     "RunResumed",
     "RunStarted",
+    "SourceChanged",
+    "SourceOpened",
+    "SourceUnreachable",
     "StepClosed",
     "StepOpened",
     "TailHealed",

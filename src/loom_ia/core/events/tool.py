@@ -13,7 +13,7 @@ from loom_ia.core.omit import EMPTY, NONE
 from loom_ia.core.state import Call, CallStatus, OpenStep, PendingAnswer, RunState
 from loom_ia.core.trusted import trusted
 
-UnknownReason = Literal["timeout", "cancelled", "crash", "lease_lost", "exception"]
+UnknownReason = Literal["timeout", "cancelled", "crash", "lease_lost", "exception", "connection"]
 
 
 class StepOpened(Payload):

@@ -21,6 +21,16 @@ from loom_ia.core.ports.journal import (
     Store,
 )
 from loom_ia.core.ports.listing import EventFilter, Listed, Paging, RunFilter, every
+from loom_ia.core.ports.source import (
+    Answered,
+    Blob,
+    Change,
+    Holder,
+    Offer,
+    Offering,
+    SourceUnreachableError,
+    ToolSource,
+)
 from loom_ia.core.ports.world import (
     STILL_RUNNING,
     Approval,
@@ -40,16 +50,21 @@ from loom_ia.core.ports.world import (
     Tool,
     ToolContext,
     ToolError,
+    ToolLostError,
     ToolOutput,
+    ToolWithdrawnError,
 )
 
 __all__ = (
     "STILL_RUNNING",
+    "Answered",
     "Append",
     "Approval",
     "Artifacts",
+    "Blob",
     "Blobs",
     "Bus",
+    "Change",
     "Check",
     "Claim",
     "Clock",
@@ -59,6 +74,7 @@ __all__ = (
     "Finding",
     "Form",
     "Guard",
+    "Holder",
     "Idempotency",
     "Ids",
     "InvalidArgumentsError",
@@ -73,6 +89,8 @@ __all__ = (
     "Model",
     "ModelError",
     "NotSent",
+    "Offer",
+    "Offering",
     "OnUnknown",
     "Page",
     "Paging",
@@ -84,10 +102,14 @@ __all__ = (
     "Settlement",
     "SideEffects",
     "Snapshots",
+    "SourceUnreachableError",
     "Store",
     "Tool",
     "ToolContext",
     "ToolError",
+    "ToolLostError",
     "ToolOutput",
+    "ToolSource",
+    "ToolWithdrawnError",
     "every",
 )

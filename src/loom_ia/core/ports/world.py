@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from loom_ia.core.model import ContentBlock, ModelChunk, ModelRequest, ToolSpec
 
@@ -50,6 +50,18 @@ class ToolError(Exception):
     """Raised by a tool that did not act: its message goes to the model."""
 
 
+class ToolLostError(Exception):
+    """Raised by a tool whose call left and whose answer was lost on the way: it may have acted."""
+
+
+def unseen_progress(_done: float, _total: float | None, _message: str) -> None:
+    """Tell nobody."""
+
+
+Progress = Callable[[float, float | None, str], None]
+"""Told how far a call is: what is done, what there is to do if it is known, a sentence."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a tool may know of its call."""
@@ -64,6 +76,7 @@ class ToolContext:
     fence: int
     """Epoch of the drive: an outside system that keeps the highest one can refuse the others."""
     caller: Mapping[str, object] = field(default_factory=dict[str, object])
+    progress: Progress = field(default=unseen_progress, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +107,8 @@ class ToolOutput:
     """What a tool gave."""
 
     blocks: tuple[ContentBlock, ...]
+    is_error: bool = False
+    """True when the tool itself says that it failed."""
 
 
 class KeyFaultError(Exception):
@@ -113,6 +128,14 @@ class KeyRule:
 
 class InvalidArgumentsError(Exception):
     """Arguments that do not fit the schema; the message goes to the model."""
+
+    code: ClassVar[str] = "arguments"
+
+
+class ToolWithdrawnError(InvalidArgumentsError):
+    """The tool is no longer the one that the model was shown."""
+
+    code: ClassVar[str] = "withdrawn"
 
 
 Launch = Callable[[ToolContext], Awaitable[ToolOutput]]

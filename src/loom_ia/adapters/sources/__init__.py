@@ -1,0 +1,1 @@
+"""Where tools come from: one package for each kind of source."""
