@@ -459,7 +459,7 @@ def test_a_tenant_that_cannot_be_read_says_so(tmp_path):
         (errno.ENOSPC, "the disk is full; make room on it, then go on"),
         (errno.EACCES, "permission denied; give this user the right to read and write there"),
         (errno.EEXIST, "a folder is expected there, not a file; move it, or change the path"),
-        (errno.EIO, "Input/output error"),
+        (errno.EIO, "the disk does not answer as it should"),
     ],
 )
 def test_a_refusal_of_the_system_says_where_and_what_to_do(tmp_path, number, said):
